@@ -1,495 +1,226 @@
-//! One client's connection to the host, which acts as an ACP agent whose sessions are our records.
+//! One client's connection to the host: its rights, its defaults and its attachments, as the context of its requests.
 //!
 //! The client's `sessionId` is the acpxRecordId, so it never changes. Extensions in `_meta` are in
 //! [`crate::protocol::meta`]; a client that sends none is an ordinary ACP client, and receives its agent's requests.
+
 pub(crate) mod access;
+pub(crate) mod agent_page;
 pub(crate) mod capabilities;
 pub(crate) mod confined_records;
 pub(crate) mod defaults;
-pub(crate) mod methods;
+pub(crate) mod session_quota;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::acp::agent::{
-    AgentService, CallError, CallExtras, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature,
-    ForkCall, ListCall, LoginCall, Meta, NewCall, Offer, PromptCall, PromptReply, RestoreCall, SessionPage,
-    SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TerminalLogin, TurnLink,
-};
-use crate::acp::render::{RecordRenderer, SessionIds};
-use crate::acp::{Cursor, ExtraParams};
-use crate::engine::{ClientLogin, NewSession, RestoreSession, Session, SessionError};
-use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
+use crate::acp::ExtraParams;
+use crate::acp::agent::{CallError, ClientLink, NewCall};
+use crate::engine::{ClientLogin, NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::model::{AbsolutePath, AgentSpec, McpServer, ProtocolVersion, Record, RecordId};
 
-use crate::wire::RpcId;
-
-use self::access::QuotaPermit;
+use self::access::{ClientAccess, UserAction};
+use self::agent_page::PendingPage;
 use self::defaults::Defaults;
+use self::session_quota::{MAX_SESSIONS, QuotaPermit};
 use super::Host;
-use super::attach::attachment::{AnswerGate, Attachment, GateWaiter, StreamKind, StreamSpec, UpdateContext};
-use super::attach::foreign_turns::{OthersTurns, wants_states};
-use super::permissions::responders::{ClientServices, ConnectionId, Responder, ResponderGuard};
-use super::permissions::url_elicitations::UrlElicitations;
-use super::session::create::OpenedSession;
-use super::session::list;
-use super::session::set_config;
-use super::session::set_config::ChoiceCall;
-use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
-use crate::protocol::meta::{HostMeta, NewMeta, PROTOCOL, RemoteClientMeta, StartMeta};
+use super::attach::attachments::Attachments;
+use super::permissions::responders::{ConnectionId, Responder, ResponderGuard};
+use crate::protocol::acpx_meta::problem;
+use crate::protocol::meta::{AgentMeta, StartMeta};
 use crate::protocol::rpc_error;
-use crate::sync::Lock;
 
 /// One client's connection.
 pub(super) struct Connection {
     pub(super) host: Arc<Host>,
-    pub(super) number: ConnectionId,
-    /// Whether an agent started the client program. Such a client may not decide what agents are allowed to do.
-    pub(super) started_inside: bool,
-    /// What `acpx serve` declared about a remote client; unset for a local client.
-    pub(super) elsewhere: OnceLock<RemoteClientMeta>,
+    pub(super) id: ConnectionId,
+    pub(super) access: ClientAccess,
     pub(super) defaults: Defaults,
-    attached: Lock<HashMap<RecordId, Attachment>>,
-    /// The records that this client created.
-    made: Lock<HashSet<RecordId>>,
-    elicited: UrlElicitations,
-    logins: OnceLock<LoginOptions>,
+    pub(super) attachments: Attachments,
     /// How the client has logged in with its agent.
-    pub(super) logged_in: ClientLogin,
-    /// Whether the client has sent `initialize`.
-    initialized: AtomicBool,
-    /// Client capabilities that only the agent understands.
+    pub(super) login: ClientLogin,
+    login_options: OnceLock<LoginOptions>,
+    /// Client capabilities that only the agent understands; set by `initialize`.
     capabilities: OnceLock<Option<ExtraParams>>,
     /// A page of the agent's own list that took longer than the client waited.
-    pub(super) agent_page: list::PendingPage,
+    pub(super) agent_page: PendingPage,
 }
 
 /// How a client can log in.
 struct LoginOptions {
     /// The login methods offered to the client, as a JSON list.
-    ways: Option<Box<str>>,
+    methods: Option<Box<str>>,
     /// What the user can do when a login is missing.
     hint: Option<String>,
 }
 
 /// A session that a client uses, about to serve one of its requests.
-pub(super) struct InUse {
+pub(super) struct SessionInUse {
     pub(super) session: Session,
     /// The parameters with which the client would start the agent.
-    pub(super) given: RestoreSession,
+    pub(super) restore: RestoreSession,
     /// Quota for the session's agent, held until the session's status counts it.
-    pub(super) room: QuotaPermit,
-}
-
-/// What every host advertises. A session reports what its agent does not support when that is requested.
-pub(super) fn offer(version: &str) -> Offer {
-    let meta = HostMeta { protocol: PROTOCOL, version: version.to_owned() };
-    let features = [
-        Feature::Load,
-        Feature::Resume,
-        Feature::Close,
-        Feature::List,
-        Feature::Delete,
-        Feature::Modes,
-        Feature::Models,
-        Feature::ConfigOptions,
-        Feature::AdditionalDirectories,
-        Feature::McpHttp,
-        Feature::McpSse,
-        Feature::Image,
-        Feature::Audio,
-        Feature::EmbeddedContext,
-    ];
-    Offer::new("acpx", version, features)
-        .up_to(ProtocolVersion::V2)
-        .tells_states()
-        .with_meta(acpx_meta(&meta))
+    pub(super) permit: QuotaPermit,
 }
 
 impl Connection {
-    pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
-        let number = host.next_connection();
-        let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
-        let (attached, made, elicited) = (Lock::default(), Lock::default(), UrlElicitations::default());
-        let (logins, logged_in) = (OnceLock::new(), ClientLogin::default());
+    pub(super) fn new(host: Arc<Host>, started_by_agent: bool) -> Self {
         Self {
-            host,
-            number,
-            started_inside,
-            elsewhere,
-            defaults,
-            attached,
-            made,
-            elicited,
-            logins,
-            logged_in,
-            initialized: AtomicBool::default(),
+            id: host.next_connection(),
+            access: ClientAccess::new(started_by_agent),
+            defaults: Defaults::default(),
+            attachments: Attachments::new(host.engine.clone(), Arc::clone(&host.store)),
+            login: ClientLogin::default(),
+            login_options: OnceLock::new(),
             capabilities: OnceLock::new(),
-            agent_page: list::PendingPage::default(),
+            agent_page: PendingPage::default(),
+            host,
         }
     }
 
     /// Whether the client has sent `initialize`.
     pub(super) fn is_initialized(&self) -> bool {
-        self.initialized.load(Ordering::Relaxed)
+        self.capabilities.get().is_some()
     }
 
     /// The session of a record that this client uses, ready for a request. A closed record is reopened.
-    pub(super) async fn attached(&self, record: &RecordId) -> Result<InUse, CallError> {
-        let known =
-            self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
-        let given = known.ok_or_else(|| rpc_error::unknown(record))?;
-        let session = self.host.engine.attach(record, &given).await;
-        let session = session.map_err(|error| self.refused(&error))?;
-        let room =
-            if session.status().has_agent { QuotaPermit::default() } else { self.room(Some(record)).await? };
-        Ok(InUse { session, given, room })
+    pub(super) async fn session_in_use(&self, record: &RecordId) -> Result<SessionInUse, CallError> {
+        let restore = self.attachments.restore_params(record).ok_or_else(|| rpc_error::unknown(record))?;
+        let session =
+            self.host.engine.attach(record, &restore).await.map_err(|error| self.refused(&error))?;
+        let has_agent = session.status().has_agent;
+        let permit = if has_agent { QuotaPermit::default() } else { self.reserve_slot(Some(record)).await? };
+        Ok(SessionInUse { session, restore, permit })
     }
 
-    /// Describes a stream of a record to this client, which starts after the reply that `after` waits for.
-    pub(super) fn telling<'a>(
-        &self,
-        how: StreamKind,
-        record: &'a RecordId,
-        from: Seq,
-        after: GateWaiter,
-        link: &'a ClientLink,
-    ) -> StreamSpec<'a> {
-        StreamSpec { how, follower: self.host.engine.follow(record, from), record, after, link }
-    }
-
-    /// Recognises the ids of sessions that clients use.
-    pub(super) fn session_ids(&self) -> SessionIds {
-        let engine = self.host.engine.clone();
-        SessionIds::new(move |id| RecordId::new(id).is_ok_and(|record| engine.is_held(&record)))
-    }
-
-    /// The update stream of a record for this client.
-    pub(super) fn updates(
-        &self,
-        record: &RecordId,
-        attachment: &Attachment,
-        link: &ClientLink,
-        with_seq: bool,
-    ) -> StreamKind {
-        let rendering =
-            RecordRenderer::new(record, link.client()).with_seq(with_seq).beside_sessions(self.session_ids());
-        let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
-        let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
-        let others = wants_states(&link.client()).then(|| OthersTurns::new(record));
-        StreamKind::Updates(Box::new(UpdateContext { rendering, own, others, store, engine, elicited }))
-    }
-
+    /// The error for a failed session request.
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
-        self.with_logins(self.host.refused(error))
+        self.with_login_options(self.host.refused(error))
     }
 
     /// Adds to an error about a missing login how this client can log in.
-    pub(super) fn with_logins(&self, error: CallError) -> CallError {
-        let Some(LoginOptions { ways, hint }) = self.logins.get() else {
+    pub(super) fn with_login_options(&self, error: CallError) -> CallError {
+        let Some(LoginOptions { methods, hint }) = self.login_options.get() else {
             return rpc_error::wanting_login(error, None, None);
         };
-        rpc_error::wanting_login(error, ways.as_deref(), hint.as_deref())
-    }
-
-    pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
-        self.attached.lock()
-    }
-
-    /// Whether this client created the record.
-    pub(super) fn has_made(&self, record: &RecordId) -> bool {
-        self.made.lock().contains(record)
+        rpc_error::wanting_login(error, methods.as_deref(), hint.as_deref())
     }
 
     /// The client capabilities that are sent to an agent started for this client.
     pub(super) fn capabilities(&self) -> Option<ExtraParams> {
-        self.capabilities.get().cloned().flatten().filter(|_| self.may_say_besides())
+        self.capabilities.get().cloned().flatten().filter(|_| self.access.may_send_extras())
     }
 
-    async fn open(&self, call: NewCall, link: &ClientLink) -> Result<OpenedSession, CallError> {
-        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
-        self.may_choose_for_new(&meta.start.settings)?;
-        self.may_have(&call.mcp_servers)?;
-        self.are_directories(&call.additional_directories).await?;
-        let room = self.room(None).await?;
-        let agent = self.defaults.agent(meta.agent.take());
-        let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
-        self.defaults.complete(&mut meta.start);
-        let mcp_servers = self.servers(call.mcp_servers, &meta.start)?;
-        let environment = meta.start.take_environment(&agent);
-        let settings = std::mem::take(&mut meta.start.settings);
-        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let new = NewSession {
+    /// A session to create, as this client starts its agent.
+    pub(super) fn new_session(
+        &self,
+        agent: AgentSpec,
+        call: NewCall,
+        start: &mut StartMeta,
+        version: ProtocolVersion,
+    ) -> Result<NewSession, CallError> {
+        self.defaults.complete(start);
+        let mcp_servers = self.mcp_servers(call.mcp_servers, start)?;
+        let environment = start.take_environment(&agent);
+        Ok(NewSession {
             additional_directories: call.additional_directories,
             mcp_servers,
-            besides,
-            login: meta.start.login.unwrap_or_default().into(),
-            logged_in: self.logged_in.clone(),
+            besides: self.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
+            login: start.login.unwrap_or_default().into(),
+            logged_in: self.login.clone(),
             capabilities: self.capabilities(),
-            start_wait: self.start_wait(&meta.start, &agent),
+            start_wait: self.access.start_wait(start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
-        };
-        let opened = match meta.shell {
-            None => self.host.open(new, &settings).await,
-            Some(shell) => self.host.open_in_shell(new, shell, settings, self.is_confined()).await,
-        };
-        let opened = opened.map_err(|error| self.with_logins(error))?;
-        room.filled_by(opened.session.record_id());
-        let record = opened.session.record_id().clone();
-        if opened.created && self.is_confined() {
-            self.host.confined_records.insert(&record);
+        })
+    }
+
+    /// The servers that this client names, restricted to what it may set, with their source file.
+    pub(super) fn mcp_servers(&self, list: Vec<McpServer>, start: &StartMeta) -> Result<Servers, CallError> {
+        let source = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
+        let source = source.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))?;
+        Ok(Servers { source, ..self.access.mcp_servers(list).into() })
+    }
+
+    /// The agent of a stored session as this client would start it, if it names one and may. The session keeps its
+    /// protocol version, unless the client requests another.
+    pub(super) fn agent_for(&self, stored: &Record, named: Option<AgentMeta>) -> Option<AgentSpec> {
+        // A flag can let an agent do everything unasked.
+        if self.access.is_confined() {
+            return None;
         }
-        self.made.lock().insert(record);
-        self.set_idle_time(&opened.session, &meta.start).await?;
-        let seat = self.seat(opened.session.record_id(), &meta.start, link);
-        let with_seq = meta.start.with_seq;
-        Ok(OpenedSession { seat, updates: !meta.start.without_updates, with_seq, ..opened })
+        let sets_protocol = self.defaults.sets_protocol(named.as_ref());
+        let agent = self.defaults.agent(named)?;
+        Some(if sets_protocol { agent } else { agent.with_protocol(stored.agent.protocol) })
     }
 
     /// Returns an error unless all these directories exist.
-    pub(super) async fn are_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
+    pub(super) async fn check_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
         for (index, directory) in directories.iter().enumerate() {
-            let known = self.host.engine.real_directory(directory).await;
-            known.map_err(|error| problem(&format!("additionalDirectories[{index}]"), error.to_string()))?;
+            let real = self.host.engine.real_directory(directory).await;
+            real.map_err(|error| problem(&format!("additionalDirectories[{index}]"), error.to_string()))?;
         }
         Ok(())
     }
 
-    /// Registers the client as a responder if it has a user: it must want updates, and must not be confined.
-    pub(super) fn seat(
+    /// Returns an error if this client is confined and the record is its user's.
+    pub(super) fn check_record(&self, action: UserAction, record: &RecordId) -> Result<(), CallError> {
+        self.access.check_record(action, self.host.confined_records.contains(record))
+    }
+
+    /// Whether this client may see a record.
+    pub(super) fn can_see(&self, record: &Record) -> bool {
+        self.access.can_see(record, self.defaults.agent(None).as_ref())
+    }
+
+    /// Returns an error if this client may not see the record.
+    pub(super) async fn check_visible(&self, record: &RecordId) -> Result<(), CallError> {
+        if self.access.can_see_all(self.defaults.agent(None).as_ref()) {
+            return Ok(());
+        }
+        let stored = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+        if stored.is_some_and(|stored| self.can_see(&stored)) {
+            Ok(())
+        } else {
+            Err(rpc_error::unknown(record))
+        }
+    }
+
+    /// Reserves quota for a session with an agent. A session that is already counted needs none. An error if the client
+    /// has reached its limit.
+    pub(super) async fn reserve_slot(&self, known: Option<&RecordId>) -> Result<QuotaPermit, CallError> {
+        let Some(user) = self.access.quota_user() else { return Ok(QuotaPermit::default()) };
+        let mut parked = Vec::new();
+        for record in self.host.quota.sessions_of(user) {
+            let session = self.host.engine.running(&record).await.map_err(|error| self.refused(&error))?;
+            // A session that was just prompted has no agent yet, but is about to start one.
+            let is_at_work = |session: Session| session.status().has_agent || session.status().has_work;
+            if !session.is_some_and(is_at_work) {
+                parked.push(record);
+            }
+        }
+        let permit = self.host.quota.reserve(user, &parked, known);
+        permit.ok_or_else(|| rpc_error::too_many_sessions(MAX_SESSIONS))
+    }
+
+    /// This client as a responder for a record.
+    pub(super) fn responder(&self, record: &RecordId, link: &ClientLink) -> Responder {
+        self.attachments.responder(record, self.id, self.access.services(&link.client()), link)
+    }
+
+    /// Registers the client as a responder for the record, if it can answer requests.
+    pub(super) fn register_responder(
         &self,
         record: &RecordId,
         start: &StartMeta,
         link: &ClientLink,
     ) -> Option<ResponderGuard> {
-        let can_be_asked = !self.is_confined() && !start.without_updates;
-        can_be_asked.then(|| self.host.askable.sit(record, self.somebody(record, link)))
+        let is_responder = self.access.is_responder(start);
+        is_responder.then(|| self.host.responders.register(record, self.responder(record, link)))
     }
 
-    /// This client as a responder for a record.
-    pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Responder {
-        let known = |attachment: &Attachment| (attachment.progress().clone(), attachment.watched().clone());
-        let (progress, watched) = self.attachments().get(record).map(known).unwrap_or_default();
-        Responder {
-            connection: self.number,
-            link: link.clone(),
-            offers: self.offers_of(link),
-            progress,
-            watched,
-            elicited: self.elicited.clone(),
-        }
-    }
-
-    /// The services that a client provides to agents without asking its user. A remote client would use the files of
-    /// its own machine, and a confined client may not decide what agents may do.
-    fn offers_of(&self, link: &ClientLink) -> ClientServices {
-        let client = link.client();
-        if self.elsewhere.get().is_some() || self.is_confined() {
-            return ClientServices::default();
-        }
-        ClientServices { fs: client.fs, terminal: client.terminal }
-    }
-
-    /// Routes the requests of turns without their own client to the record's responders, from now on.
-    pub(super) async fn stand_in(&self, opened: &OpenedSession) -> Result<(), CallError> {
-        let advisor = self.host.advisor(opened.session.record_id(), None);
-        opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
-    }
-
+    /// Sets how long the session's agent may be idle, if the client names a time.
     pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
         let Some(millis) = start.idle_ms else { return Ok(()) };
         let limit = (millis > 0).then(|| Duration::from_millis(millis));
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
-    }
-
-    /// The reply to new, load, resume and fork. From here on the client uses the session. Its updates start after the
-    /// reply was sent.
-    pub(super) fn answer(
-        &self,
-        client: AcpSessionId,
-        opened: OpenedSession,
-        gate: AnswerGate,
-        link: &ClientLink,
-    ) -> SessionSetup {
-        let mut setup = SessionSetup::new(client);
-        let (told, commands) = set_config::offered(&opened.session, link);
-        setup.passed_on = Some(told);
-        setup.afterwards.extend(commands);
-        if let Some(meta) = opened.meta() {
-            setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
-            setup.meta = acpx_meta(&meta);
-        }
-        let OpenedSession {
-            session,
-            hold: _hold,
-            seat,
-            unclaimed,
-            given,
-            from,
-            updates,
-            with_seq,
-            paused,
-            ..
-        } = opened;
-        let record = session.record_id();
-        let mut attachments = self.attachments();
-        let attachment = attachments.entry(record.clone()).or_default();
-        attachment.hold(&session, given);
-        attachment.sit(seat);
-        if updates || paused.is_some() {
-            let how = self.updates(record, attachment, link, with_seq);
-            let telling = self.telling(how, record, from, gate.wait(), link);
-            if paused.is_some() { attachment.stream(telling) } else { attachment.stream_on(telling) }
-        }
-        setup.once_told = Some(Box::new(move || {
-            if let Some(unclaimed) = unclaimed {
-                unclaimed.claim();
-            }
-            drop(gate);
-        }));
-        setup
-    }
-}
-
-impl AgentService for Connection {
-    async fn before_initialize(&self, call: ExtensionCall) -> Result<String, CallError> {
-        self.let_in_from_elsewhere(call)
-    }
-
-    async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
-        self.initialized.store(true, Ordering::Relaxed);
-        let meta = self.defaults.take(client)?;
-        self.capabilities.get_or_init(|| client.capabilities.clone());
-        let terminal_login = self.terminal_login(client);
-        if meta.agent.is_some() && terminal_login == TerminalLogin::No {
-            self.logged_in.without_terminal();
-        }
-        let offer = to_everybody.with_terminal_login(terminal_login);
-        let offer = self.offer_of_agent(&meta, client.protocol, offer).await?;
-        let hint = self.login_hint(offer.login_methods());
-        let offer = offer.with_login_hint(hint.as_deref());
-        self.logins.get_or_init(|| LoginOptions { ways: offer.login_methods().map(Into::into), hint });
-        let may_start = self.may_start_servers();
-        Ok(if may_start { offer } else { offer.without_telling_program_servers() })
-    }
-
-    async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
-        self.log_in(&call, &request, &link).await
-    }
-
-    async fn logout(&self, aside: CallExtras) -> Result<(), CallError> {
-        self.log_out(&aside).await
-    }
-
-    async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_choice(ChoiceCall::Mode(call), &link).await
-    }
-
-    async fn set_model(&self, call: SetModelCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_choice(ChoiceCall::Model(call), &link).await
-    }
-
-    async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
-        self.pass_choice(ChoiceCall::Option(call), &link).await
-    }
-
-    async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {
-        self.pass_stop(call).await
-    }
-
-    async fn cancel_turns(&self, session: AcpSessionId, aside: CallExtras, _link: ClientLink) {
-        self.cancel_for_client(record_of(&session), &aside).await;
-    }
-
-    async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let opened = self.open(call, &link).await?;
-        let client = client_session(opened.session.record_id());
-        Ok(self.answer(client, opened, AnswerGate::default(), &link))
-    }
-
-    async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let opened = self.fork(call, &link).await?;
-        let client = client_session(opened.session.record_id());
-        Ok(self.answer(client, opened, AnswerGate::default(), &link))
-    }
-
-    async fn not_active(&self, session: AcpSessionId) -> CallError {
-        let record = record_of(&session);
-        match self.host.engine.record(&record).await {
-            Ok(Some(kept)) if self.knows(&kept) => rpc_error::not_loaded(&record),
-            _ => CallError::UnknownSession(session),
-        }
-    }
-
-    async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        self.bring_back(call, &link, Some(Cursor::Start)).await
-    }
-
-    async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        self.bring_back(call, &link, None).await
-    }
-
-    async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        let agent = self.listing(&call)?;
-        list::page(self, call, agent).await
-    }
-
-    async fn prompt(
-        &self,
-        call: PromptCall,
-        cancellation: Cancellation,
-        link: TurnLink,
-    ) -> Result<PromptReply, CallError> {
-        self.run_turn(call, cancellation, &link).await
-    }
-
-    async fn cancel_for_close(&self, session: AcpSessionId) {
-        self.cancel_unless_others(&record_of(&session)).await;
-    }
-
-    /// Detaches the client. The last client to detach frees the agent.
-    async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
-        let record = record_of(&session);
-        let attachment = self.attachments().remove(&record);
-        if let Some(attachment) = attachment {
-            attachment.end().await;
-            // A program that an agent started may not delete a session of its user.
-            if self.may_end(&record, "delete").is_ok()
-                && self.host.remove_if_unprompted(&record).await.map_err(|error| self.refused(&error))?
-            {
-                return Ok(());
-            }
-            let session = self.host.engine.running(&record).await;
-            if let Some(session) = session.map_err(|error| self.refused(&error))?
-                && !session.is_held()
-            {
-                // Another client's turn may have started; then the session is not parked.
-                drop(session.park().await);
-            }
-        }
-        Ok(())
-    }
-
-    async fn leaving(&self) {
-        self.host.leaving().await;
-    }
-
-    /// Deletes the record for all clients: others that use it get an unknown-session error.
-    async fn delete_session(&self, session: AcpSessionId, aside: CallExtras) -> Result<Meta, CallError> {
-        let record = record_of(&session);
-        let kept = self.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
-        self.may_end(&record, "delete other sessions")?;
-        self.agent_page.forget();
-        let Some(kept) = kept else { return self.delete_theirs(&session, &aside).await };
-        if !self.knows(&kept) {
-            // For this client the record does not exist, and deleting a missing record succeeds.
-            return Ok(Meta::new());
-        }
-        self.delete_ours(&record, &aside).await
-    }
-
-    async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
-        self.own_method(call, &link).await
     }
 }

@@ -8,6 +8,7 @@ mod attach;
 mod connection;
 mod permissions;
 mod process;
+mod service;
 mod session;
 
 use std::ffi::OsStr;
@@ -30,8 +31,8 @@ use crate::store::Store;
 use crate::wire::{self, InboundStream, Peer};
 
 use connection::Connection;
-use connection::access::SessionQuota;
 use connection::confined_records::ConfinedRecords;
+use connection::session_quota::SessionQuota;
 use permissions::responders::{ConnectionId, Responders, TurnResponder};
 use process::background::BackgroundTasks;
 use process::import::Importer;
@@ -54,7 +55,7 @@ pub struct Around<'a> {
 
 /// How long background tasks may run after the sessions have ended. A client that has not read its lines by then loses
 /// them.
-const LAST_WORKS: Duration = Duration::from_secs(2);
+const LAST_TASKS: Duration = Duration::from_secs(2);
 
 /// How long the host waits for a client that reads nothing. Such a client does not delay the updates of others.
 #[derive(Debug, Clone, Copy)]
@@ -78,12 +79,12 @@ impl Default for ClientPatience {
 pub struct Host {
     engine: Engine,
     store: Arc<dyn Store>,
-    scopes: ScopeLocks,
-    works: BackgroundTasks,
-    askable: Arc<Responders>,
+    scope_locks: ScopeLocks,
+    background: BackgroundTasks,
+    responders: Arc<Responders>,
     turn_owners: Arc<TurnOwners>,
     patience: ClientPatience,
-    shares: SessionQuota,
+    quota: Arc<SessionQuota>,
     confined_records: ConfinedRecords,
     /// The next connection's number.
     connections: AtomicU64,
@@ -114,10 +115,17 @@ impl Host {
         server_file: ServerFile,
         version: impl Into<String>,
     ) -> Arc<Self> {
-        Arc::new(Self::made_of(engine, store, server_file, None, version.into(), ClientPatience::default()))
+        Arc::new(Self::with_importer(
+            engine,
+            store,
+            server_file,
+            None,
+            version.into(),
+            ClientPatience::default(),
+        ))
     }
 
-    fn made_of(
+    fn with_importer(
         engine: Engine,
         store: Arc<dyn Store>,
         server_file: ServerFile,
@@ -129,12 +137,12 @@ impl Host {
             started_at: engine.now(),
             engine,
             store,
-            scopes: ScopeLocks::default(),
-            works: BackgroundTasks::default(),
-            askable: Arc::new(Responders::new(patience.before_others_are_asked)),
+            scope_locks: ScopeLocks::default(),
+            background: BackgroundTasks::default(),
+            responders: Arc::new(Responders::new(patience.before_others_are_asked)),
             turn_owners: Arc::default(),
             patience,
-            shares: SessionQuota::default(),
+            quota: Arc::default(),
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
             server_file,
@@ -156,24 +164,24 @@ impl Host {
     /// Stops the host if this request is all it has to do, and returns whether it stops. Without an accept loop it
     /// stays.
     async fn stop_if_idle(&self) -> bool {
-        let Some(door) = self.idle_stops.get() else { return false };
+        let Some(accept_loop) = self.idle_stops.get() else { return false };
         let (reply, answer) = oneshot::channel();
         // A closed channel means that the accept loop has ended: the host is stopping already.
-        door.send(reply).await.is_err() || answer.await.unwrap_or(true)
+        accept_loop.send(reply).await.is_err() || answer.await.unwrap_or(true)
     }
 
     /// Stops all sessions, and waits briefly for background tasks.
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
-        self.works.done_within(LAST_WORKS).await;
+        self.background.finish_within(LAST_TASKS).await;
     }
 
     /// Connects a client in this process, and returns the client's end.
     pub fn connect(self: &Arc<Self>) -> (Peer, InboundStream) {
         let (client, (peer, incoming)) = wire::memory(crate::protocol::limits::limits());
         let connection = Arc::new(Connection::new(Arc::clone(self), false));
-        self.works.see_through(process::accept::serve_connection(peer, incoming, connection));
+        self.background.spawn(process::accept::serve_connection(peer, incoming, connection));
         client
     }
 
@@ -183,33 +191,37 @@ impl Host {
     }
 
     /// Starts a router for the requests of a record's agent. It asks the turn's own client first.
-    fn advisor(&self, record: &RecordId, own: Option<TurnResponder>) -> mpsc::Sender<ResponderRequest> {
-        let (advisor, routing) = permissions::router::route(
-            Arc::clone(&self.askable),
+    fn route_requests(
+        &self,
+        record: &RecordId,
+        own: Option<TurnResponder>,
+    ) -> mpsc::Sender<ResponderRequest> {
+        let (sender, routing) = permissions::router::route(
+            Arc::clone(&self.responders),
             Arc::clone(&self.store),
             record.clone(),
             own,
         );
-        self.works.see_through(routing);
-        advisor
+        self.background.spawn(routing);
+        sender
     }
 
     /// The error for a failed session request. A stopping host leaves requests that it can no longer serve unanswered:
     /// the client sees the connection close, and retries with the next host.
     fn refused(&self, error: &SessionError) -> CallError {
         match error {
-            SessionError::ShutDown(_) if self.is_leaving() => CallError::Unanswered,
+            SessionError::ShutDown(_) if self.is_stopping() => CallError::Unanswered,
             other => crate::protocol::rpc_error::refused(other),
         }
     }
 
     /// Whether the host is stopping.
-    fn is_leaving(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
     /// Waits until a stop is requested.
-    async fn leaving(&self) {
+    async fn stopped(&self) {
         // `self` owns the sender, so the channel stays open.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }

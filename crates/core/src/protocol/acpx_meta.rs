@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::acp::agent::{CallError, Meta, ParamProblem};
+use crate::acp::agent::{CallError, ExtensionCall, Meta, ParamProblem};
 use crate::model::{AcpSessionId, RecordId};
 
 /// Converts a client's session id to a record id: to a client, our record is the session.
@@ -14,6 +14,12 @@ pub(crate) fn record_of(session: &AcpSessionId) -> RecordId {
 /// Converts a record id to a client's session id.
 pub(crate) fn client_session(record: &RecordId) -> AcpSessionId {
     AcpSessionId::new(record.as_str()).expect("the id of a record is not empty")
+}
+
+/// Parses the params of one of our methods.
+pub(crate) fn read_params<T: DeserializeOwned>(call: &ExtensionCall) -> Result<T, CallError> {
+    let params = call.params.as_deref().unwrap_or("null");
+    serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))
 }
 
 /// Parses `_meta.acpx`; the default, if it is absent.

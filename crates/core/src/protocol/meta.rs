@@ -30,10 +30,10 @@ pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 2 };
 
 /// The request with which a server announces a remote client.
-pub(crate) const ELSEWHERE: &str = "_acpx/elsewhere";
+pub(crate) const REMOTE_CLIENT: &str = "_acpx/elsewhere";
 
 /// The versions in which a host can restrict a remote client.
-pub(crate) const FROM_ELSEWHERE: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
+pub(crate) const REMOTE_CLIENT_PROTOCOL: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
 
 /// A range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

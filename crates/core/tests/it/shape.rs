@@ -20,7 +20,6 @@ const CYCLES: &[(&str, usize)] = &[
     ("core/engine/agent", 3),
     ("core/engine/api", 3),
     ("core/engine/session", 6),
-    ("core/host", 4),
     ("core/machine", 4),
     ("core/model", 3),
     ("core/store", 3),

@@ -7,7 +7,7 @@ use crate::wire;
 
 use super::{Bridge, ClientIdentity, HostEnd, PATIENCE, TRIES};
 use crate::protocol::limits::limits;
-use crate::protocol::meta::{FROM_ELSEWHERE, PROTOCOL};
+use crate::protocol::meta::{PROTOCOL, REMOTE_CLIENT_PROTOCOL};
 use crate::protocol::{HostError, HostErrorResponse};
 
 /// Connects to a host.
@@ -31,7 +31,7 @@ impl Connector for Bridge {
         for _ in 0..TRIES {
             let spoken = match &self.client {
                 ClientIdentity::InGreeting(_) => PROTOCOL,
-                ClientIdentity::AtTheDoor(_) => FROM_ELSEWHERE,
+                ClientIdentity::AtTheDoor(_) => REMOTE_CLIENT_PROTOCOL,
             };
             let socket = self.launcher.reach_socket(&self.place, spoken).await?;
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
@@ -64,7 +64,7 @@ impl Connector for Bridge {
 impl HostEnd {
     /// Announces a remote client. A host that does not support this rejects it.
     async fn introduce(&mut self, client: &str) -> Result<(), HostError> {
-        let asked = self.peer.request(super::ELSEWHERE, client).await.map_err(|_| HostError::Lost)?;
+        let asked = self.peer.request(super::REMOTE_CLIENT, client).await.map_err(|_| HostError::Lost)?;
         loop {
             match self.incoming.recv().await.ok_or(HostError::Lost)? {
                 wire::InboundMessage::Response { id, message, .. } if id == asked => {

@@ -29,7 +29,7 @@ use super::Launcher;
 use crate::home::HostPlace;
 use crate::protocol::HostError;
 use crate::protocol::limits::limits;
-use crate::protocol::meta::ELSEWHERE;
+use crate::protocol::meta::REMOTE_CLIENT;
 use crate::protocol::meta::{ClientMeta, RemoteClientMeta};
 use crate::protocol::rpc_error;
 use crate::sync::Lock;

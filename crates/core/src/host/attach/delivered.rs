@@ -25,73 +25,73 @@ struct DeliveryState {
 enum DeliveryPosition {
     /// No stream delivers events.
     #[default]
-    Nothing,
+    NoStream,
     /// A stream starts after a pending reply.
-    Coming,
+    Expected,
     /// The last delivered event.
-    Told(Seq),
+    Delivered(Seq),
 }
 
 /// A stream's handle for reporting its progress. Dropping it reports that the stream has ended.
 #[derive(Debug)]
-pub(crate) struct Reporting {
+pub(crate) struct DeliveryReporter {
     progress: DeliveryProgress,
     stream: u64,
 }
 
 impl DeliveryProgress {
-    /// Announces a stream; waits block until it has started and passed the event.
-    pub(crate) fn expect(&self) {
-        self.change(DeliveryPosition::Nothing, DeliveryPosition::Coming);
+    /// Announces a stream; waits block until it has started and delivered the event.
+    pub(crate) fn expect_stream(&self) {
+        self.change(DeliveryPosition::NoStream, DeliveryPosition::Expected);
     }
 
     /// Withdraws the announcement.
-    pub(crate) fn expect_nothing(&self) {
-        self.change(DeliveryPosition::Coming, DeliveryPosition::Nothing);
+    pub(crate) fn cancel_expected(&self) {
+        self.change(DeliveryPosition::Expected, DeliveryPosition::NoStream);
     }
 
     /// Registers a stream that starts after this event, and replaces any earlier one.
-    pub(crate) fn begin(&self, last: Seq) -> Reporting {
+    pub(crate) fn start_stream(&self, last: Seq) -> DeliveryReporter {
         let mut stream = 0;
         self.0.send_modify(|state| {
             state.streams += 1;
-            state.reached = DeliveryPosition::Told(last);
+            state.reached = DeliveryPosition::Delivered(last);
             stream = state.streams;
         });
-        Reporting { progress: self.clone(), stream }
+        DeliveryReporter { progress: self.clone(), stream }
     }
 
     /// Waits until this event was delivered, or until there is no stream.
-    pub(crate) async fn passed(&self, event: Option<Seq>) {
-        let has_passed = |state: &DeliveryState| match state.reached {
-            DeliveryPosition::Nothing => true,
-            DeliveryPosition::Coming => false,
-            DeliveryPosition::Told(last) => Some(last) >= event,
+    pub(crate) async fn delivered(&self, event: Option<Seq>) {
+        let is_delivered = |state: &DeliveryState| match state.reached {
+            DeliveryPosition::NoStream => true,
+            DeliveryPosition::Expected => false,
+            DeliveryPosition::Delivered(last) => Some(last) >= event,
         };
         // `self` owns the sender, so the channel stays open.
-        drop(self.0.subscribe().wait_for(has_passed).await);
+        drop(self.0.subscribe().wait_for(is_delivered).await);
     }
 
     fn change(&self, from: DeliveryPosition, to: DeliveryPosition) {
         self.0.send_if_modified(|state| {
-            let is_so = state.reached == from;
-            if is_so {
+            let is_from = state.reached == from;
+            if is_from {
                 state.reached = to;
             }
-            is_so
+            is_from
         });
     }
 }
 
-impl Reporting {
+impl DeliveryReporter {
     /// Whether a task is waiting for progress.
     pub(crate) fn is_awaited(&self) -> bool {
         self.progress.0.receiver_count() > 0
     }
 
     /// Reports that this event was delivered.
-    pub(crate) fn told(&self, event: Seq) {
-        self.reach(DeliveryPosition::Told(event));
+    pub(crate) fn on_delivered(&self, event: Seq) {
+        self.reach(DeliveryPosition::Delivered(event));
     }
 
     fn reach(&self, reached: DeliveryPosition) {
@@ -105,9 +105,9 @@ impl Reporting {
     }
 }
 
-impl Drop for Reporting {
+impl Drop for DeliveryReporter {
     fn drop(&mut self) {
-        self.reach(DeliveryPosition::Nothing);
+        self.reach(DeliveryPosition::NoStream);
     }
 }
 
@@ -118,31 +118,31 @@ mod tests {
 
     use super::*;
 
-    fn is_passed(progress: &DeliveryProgress, event: u64) -> bool {
+    fn has_delivered(progress: &DeliveryProgress, event: u64) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        pin!(progress.passed(Some(Seq(event)))).poll(&mut context) == Poll::Ready(())
+        pin!(progress.delivered(Some(Seq(event)))).poll(&mut context) == Poll::Ready(())
     }
 
     #[test]
-    fn an_event_is_waited_for_through_whichever_streams_tell_it_and_not_where_nothing_is_told() {
+    fn delivery_is_awaited_across_replaced_streams_and_not_without_a_stream() {
         let progress = DeliveryProgress::default();
-        assert!(is_passed(&progress, 7));
-        progress.expect();
-        assert!(!is_passed(&progress, 7));
-        let first = progress.begin(Seq(3));
-        first.told(Seq(5));
-        assert_eq!([5, 7].map(|event| is_passed(&progress, event)), [true, false]);
-        let second = progress.begin(Seq(6));
+        assert!(has_delivered(&progress, 7));
+        progress.expect_stream();
+        assert!(!has_delivered(&progress, 7));
+        let first = progress.start_stream(Seq(3));
+        first.on_delivered(Seq(5));
+        assert_eq!([5, 7].map(|event| has_delivered(&progress, event)), [true, false]);
+        let second = progress.start_stream(Seq(6));
         // Reports of the replaced stream are ignored.
-        first.told(Seq(9));
+        first.on_delivered(Seq(9));
         drop(first);
-        assert!(!is_passed(&progress, 7));
-        second.told(Seq(7));
-        assert_eq!([7, 8].map(|event| is_passed(&progress, event)), [true, false]);
+        assert!(!has_delivered(&progress, 7));
+        second.on_delivered(Seq(7));
+        assert_eq!([7, 8].map(|event| has_delivered(&progress, event)), [true, false]);
         drop(second);
-        assert!(is_passed(&progress, 8));
-        progress.expect();
-        progress.expect_nothing();
-        assert!(is_passed(&progress, 8));
+        assert!(has_delivered(&progress, 8));
+        progress.expect_stream();
+        progress.cancel_expected();
+        assert!(has_delivered(&progress, 8));
     }
 }

@@ -13,37 +13,37 @@ use crate::protocol::meta::GreetingMeta;
 
 /// Whether the client asked for reports of other turns.
 pub(crate) fn wants_states(client: &ClientFacts) -> bool {
-    let greeting = || read_meta::<GreetingMeta>(client.meta.as_deref());
-    client.protocol == ProtocolVersion::V1 && greeting().is_ok_and(|greeting| greeting.states)
+    let greeting_meta = || read_meta::<GreetingMeta>(client.meta.as_deref());
+    client.protocol == ProtocolVersion::V1 && greeting_meta().is_ok_and(|greeting| greeting.states)
 }
 
 /// Tracks the running turn of a record, and renders its start and end.
-pub(crate) struct OthersTurns {
+pub(crate) struct ForeignTurns {
     record: RecordId,
     /// The running turn, and the request id of its prompt.
     running: Option<(u64, String)>,
 }
 
-impl OthersTurns {
+impl ForeignTurns {
     /// Starts without a running turn.
     pub(crate) fn new(record: &RecordId) -> Self {
         Self { record: record.clone(), running: None }
     }
 
     /// Sets the running turn from the session's state.
-    pub(crate) fn stand(&mut self, state: &SessionState) {
+    pub(crate) fn set_running(&mut self, state: &SessionState) {
         self.running = state.running_turn().map(|(turn, request)| (turn, request.to_owned()));
     }
 
     /// The line that reports the running turn, if there is one.
-    pub(crate) fn standing(record: &RecordId, state: &SessionState) -> Option<String> {
+    pub(crate) fn running_turn_line(record: &RecordId, state: &SessionState) -> Option<String> {
         let (turn, request) = state.running_turn()?;
-        let begun = Fact::TurnStarted { turn, request_id: request.to_owned(), client: None };
-        line(record, &begun, request)
+        let started = Fact::TurnStarted { turn, request_id: request.to_owned(), client: None };
+        line(record, &started, request)
     }
 
     /// Takes the next event, and returns a line if it starts or ends a turn that is not the client's own.
-    pub(crate) fn take(&mut self, event: &Event, is_own: impl Fn(&str) -> bool) -> Option<String> {
+    pub(crate) fn on_event(&mut self, event: &Event, is_own: impl Fn(&str) -> bool) -> Option<String> {
         let fact = if event.kind == EventKind::Fact { Fact::from_body(&event.body)? } else { return None };
         let request = match &fact {
             Fact::TurnStarted { turn, request_id, .. } => {

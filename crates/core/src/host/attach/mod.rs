@@ -1,7 +1,8 @@
-//! What an attached client receives of a record: live updates, replays and raw events.
+//! What attached clients receive: live updates, replays and raw events.
 
-pub(super) mod attachment;
+pub(super) mod attachments;
 pub(super) mod delivered;
 pub(super) mod foreign_turns;
 pub(super) mod own_prompts;
 pub(super) mod replay;
+pub(super) mod stream;

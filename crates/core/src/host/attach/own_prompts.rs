@@ -19,9 +19,9 @@ pub(crate) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, OwnPromptState>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OwnPromptState {
     /// How many requests of the client wait for this prompt.
-    waits: usize,
+    waiters: usize,
     /// Whether the version 2 reply is still pending.
-    is_asked: bool,
+    is_pending: bool,
     turn: Option<TurnId>,
 }
 
@@ -37,27 +37,27 @@ impl OwnPrompts {
     pub(crate) fn add(&self, request: &RequestId) -> OwnPrompt {
         self.0.send_modify(|own| {
             let known = own.entry(request.as_str().into());
-            known.or_insert(OwnPromptState { waits: 0, is_asked: true, turn: None }).waits += 1;
+            known.or_insert(OwnPromptState { waiters: 0, is_pending: true, turn: None }).waiters += 1;
         });
         OwnPrompt { own: self.clone(), request: request.as_str().into() }
     }
 
-    pub(crate) fn has(&self, request: &str) -> bool {
+    pub(crate) fn contains(&self, request: &str) -> bool {
         self.0.borrow().contains_key(request)
     }
 
     /// Links a prompt to its turn. Ignored if the prompt is not registered.
-    pub(crate) fn is_turn(&self, request: &str, turn: TurnId) {
+    pub(crate) fn link_turn(&self, request: &str, turn: TurnId) {
         self.change(request, |own| own.turn = Some(turn));
     }
 
     /// Waits until a prompt was replied to. In version 2 the reply does not end the turn.
-    pub(crate) async fn answered(&self, request: &str) {
-        self.wait(|own| own.get(request).is_none_or(|own| !own.is_asked)).await;
+    pub(crate) async fn wait_answered(&self, request: &str) {
+        self.wait(|own| own.get(request).is_none_or(|own| !own.is_pending)).await;
     }
 
     /// Waits until the client received the end of this turn, if the turn is one of its own.
-    pub(crate) async fn ended(&self, turn: TurnId) {
+    pub(crate) async fn wait_ended(&self, turn: TurnId) {
         self.wait(|own| own.values().all(|own| own.turn != Some(turn))).await;
     }
 
@@ -77,13 +77,13 @@ impl OwnPrompts {
 
 impl OwnPrompt {
     /// Links the accepted prompt to its turn.
-    pub(crate) fn is_turn(&self, turn: TurnId) {
-        self.own.is_turn(&self.request, turn);
+    pub(crate) fn link_turn(&self, turn: TurnId) {
+        self.own.link_turn(&self.request, turn);
     }
 
     /// Marks the prompt as replied to, so its turn's updates need not wait.
-    pub(crate) fn answered(&self) {
-        self.own.change(&self.request, |own| own.is_asked = false);
+    pub(crate) fn mark_answered(&self) {
+        self.own.change(&self.request, |own| own.is_pending = false);
     }
 }
 
@@ -91,8 +91,8 @@ impl Drop for OwnPrompt {
     fn drop(&mut self) {
         self.own.0.send_modify(|own| {
             let left = own.get_mut(&self.request).map(|own| {
-                own.waits -= 1;
-                own.waits
+                own.waiters -= 1;
+                own.waiters
             });
             if left == Some(0) {
                 own.remove(&self.request);

@@ -31,20 +31,20 @@ pub struct RecordEvents {
 }
 
 /// How many bytes are processed before yielding: all sessions of a host share one thread.
-const STRETCH_BYTES: usize = 64 << 10;
+const YIELD_BYTES: usize = 64 << 10;
 
 /// The fixed cost of an event, added to its bytes.
 const EVENT_BYTES: usize = 256;
 
 /// The bytes processed since the last yield.
 #[derive(Default)]
-struct Stretch(usize);
+struct YieldBudget(usize);
 
-impl Stretch {
-    /// Counts an event, and yields to other tasks at [`STRETCH_BYTES`].
-    async fn done(&mut self, event: &Event) {
+impl YieldBudget {
+    /// Counts an event, and yields to other tasks at [`YIELD_BYTES`].
+    async fn count(&mut self, event: &Event) {
         self.0 += event.body.len() + EVENT_BYTES;
-        if self.0 >= STRETCH_BYTES {
+        if self.0 >= YIELD_BYTES {
             self.0 = 0;
             tokio::task::yield_now().await;
         }
@@ -53,7 +53,7 @@ impl Stretch {
 
 /// Reads a range of events page by page, in order.
 struct Pages<'a> {
-    kept: &'a RecordEvents,
+    events: &'a RecordEvents,
     next: Seq,
     until: Seq,
 }
@@ -79,7 +79,7 @@ pub enum CursorError {
         last: Option<u64>,
     },
     /// The store cannot be read.
-    #[error("what is kept cannot be read")]
+    #[error("what is events cannot be read")]
     Store(#[from] StoreError),
 }
 
@@ -99,11 +99,11 @@ impl RecordEvents {
                 let last = Some(self.until.0).filter(|last| *last > 0);
                 Err(CursorError::NotThere { place: format!("event {seq}"), last })
             }
-            Cursor::Turn(turn) => self.first_of(*turn).await,
+            Cursor::Turn(turn) => self.turn_start(*turn).await,
             Cursor::Message(id) => match OwnMessageId::read(&self.record, id) {
-                Some(OwnMessageId::Prompt(turn)) => self.first_of(turn).await,
+                Some(OwnMessageId::Prompt(turn)) => self.turn_start(turn).await,
                 Some(OwnMessageId::Run(seq)) if self.begins_message(seq, id).await? => Ok(seq),
-                _ => self.first_named(id).await,
+                _ => self.message_start(id).await,
             },
         }
     }
@@ -115,14 +115,14 @@ impl RecordEvents {
         }
         // Version 2 renders every message with its id.
         let client = ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() };
-        let mut rendering = RecordRenderer::new(&self.record, Arc::new(client));
-        catch_up(&mut rendering, &self.store, &self.record, seq).await?;
-        let page = Pages { kept: self, next: seq, until: seq }.next().await?.unwrap_or_default();
+        let mut renderer = RecordRenderer::new(&self.record, Arc::new(client));
+        catch_up(&mut renderer, &self.store, &self.record, seq).await?;
+        let page = Pages { events: self, next: seq, until: seq }.next().await?.unwrap_or_default();
         let Some(event) = page.first() else { return Ok(false) };
-        teach(&mut rendering, &self.store, &self.record, event).await?;
+        load_known_ids(&mut renderer, &self.store, &self.record, event).await?;
         let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(PathStep::Key));
         let is_told = |line: &String| locate(line, &place).and_then(|range| line.get(range)) == Some(&*id);
-        Ok(rendering.tell(event, &|_| false).iter().any(is_told))
+        Ok(renderer.tell(event, &|_| false).iter().any(is_told))
     }
 
     /// The position after the last event.
@@ -131,25 +131,26 @@ impl RecordEvents {
     }
 
     /// The event that ended a turn; `None` if it has not ended.
-    pub(crate) async fn end_of(&self, turn: TurnId) -> Result<Option<Seq>, StoreError> {
+    pub(crate) async fn turn_end(&self, turn: TurnId) -> Result<Option<Seq>, StoreError> {
         let ended = |event: &Event| match (event.kind, Fact::from_body(&event.body)) {
             (EventKind::Fact, Some(Fact::TurnEnded { turn: ended, .. })) if TurnId(ended) == turn => {
                 Some(event.seq)
             }
             _ => None,
         };
-        self.backwards(self.until.next(), ended).await
+        self.find_last_fact(self.until.next(), ended).await
     }
 
     /// Whether a turn has started. A turn cancelled before its start is not part of the conversation.
     pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
-        let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
+        let begun =
+            self.find_last_fact(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
         Ok(begun.await? == Some(turn))
     }
 
-    async fn first_of(&self, turn: TurnId) -> Result<Seq, CursorError> {
+    async fn turn_start(&self, turn: TurnId) -> Result<Seq, CursorError> {
         let mut last = None;
-        let first = self.backwards(self.until.next(), |event| {
+        let first = self.find_last_fact(self.until.next(), |event| {
             let begun = started(event)?;
             last.get_or_insert(begun.0);
             (begun <= turn).then_some((begun, event.seq))
@@ -164,15 +165,15 @@ impl RecordEvents {
 
     /// Whether the record was adopted from an agent.
     async fn is_adopted(&self) -> Result<bool, StoreError> {
-        let kept = self.store.record(self.record.clone()).await?;
-        let first = kept.and_then(|kept| kept.lineage.rows().first().map(|row| row.reason));
+        let events = self.store.record(self.record.clone()).await?;
+        let first = events.and_then(|events| events.lineage.rows().first().map(|row| row.reason));
         Ok(first == Some(LineageReason::Adopted))
     }
 
-    async fn first_named(&self, id: &str) -> Result<Seq, CursorError> {
+    async fn message_start(&self, id: &str) -> Result<Seq, CursorError> {
         let mut pages = self.pages(Seq::FIRST);
         while let Some(page) = pages.next().await? {
-            let found = page.iter().find(|event| names(event, id));
+            let found = page.iter().find(|event| belongs_to_message(event, id));
             if let Some(event) = found {
                 return Ok(event.seq);
             }
@@ -182,17 +183,17 @@ impl RecordEvents {
 
     /// Where to begin reading so that an event can be rendered: at the start of the turn that was last started before
     /// it.
-    async fn context_of(&self, seq: Seq) -> Result<Seq, StoreError> {
+    async fn render_start(&self, seq: Seq) -> Result<Seq, StoreError> {
         if seq == Seq::FIRST {
             return Ok(seq);
         }
-        let begun = self.backwards(seq, |event| started(event).map(|_| event.seq)).await?;
+        let begun = self.find_last_fact(seq, |event| started(event).map(|_| event.seq)).await?;
         Ok(begun.unwrap_or(Seq::FIRST))
     }
 
     /// The event that ended the last turn, if it is within the last page and no turn started since. Only for version 1
     /// agents: a version 2 agent may continue outside its turns.
-    async fn rest(&self) -> Result<Option<Seq>, StoreError> {
+    async fn last_turn_end(&self) -> Result<Option<Seq>, StoreError> {
         let mut pages = self.pages(Seq(self.until.0.saturating_sub(PAGE as u64).max(1)));
         let (mut works, mut rest) = (None, None);
         while let Some(page) = pages.next().await? {
@@ -218,7 +219,7 @@ impl RecordEvents {
     }
 
     /// Applies `look` to the facts before an event, last first, until it returns something.
-    async fn backwards<T>(
+    async fn find_last_fact<T>(
         &self,
         before: Seq,
         mut look: impl FnMut(&Event) -> Option<T>,
@@ -226,7 +227,7 @@ impl RecordEvents {
         let mut end = before;
         while end > Seq::FIRST {
             let start = Seq(end.0.saturating_sub(PAGE as u64).max(1));
-            let mut pages = Pages { kept: self, next: start, until: Seq(end.0 - 1) };
+            let mut pages = Pages { events: self, next: start, until: Seq(end.0 - 1) };
             // Callers look only for facts, and facts are few.
             let mut facts = Vec::new();
             while let Some(page) = pages.next().await? {
@@ -241,39 +242,39 @@ impl RecordEvents {
     }
 
     fn pages(&self, from: Seq) -> Pages<'_> {
-        Pages { kept: self, next: from, until: self.until }
+        Pages { events: self, next: from, until: self.until }
     }
 
     /// Indexes the events from `from` on for a client of this version, and returns the last lineage row among them.
     /// Stops early if an event refers to one before `from`.
-    async fn survey(
+    async fn index(
         &self,
         from: Seq,
         client: ProtocolVersion,
     ) -> Result<(ReplayIndex, LineageIndex), StoreError> {
-        let (mut survey, mut row) = (ReplayIndex::of(client, from), LineageIndex::FIRST);
-        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
+        let (mut index, mut row) = (ReplayIndex::of(client, from), LineageIndex::FIRST);
+        let (mut pages, mut budget) = (self.pages(from), YieldBudget::default());
         while let Some(page) = pages.next().await? {
-            if from > Seq::FIRST && survey.lacks_beginning() {
+            if from > Seq::FIRST && index.lacks_beginning() {
                 break;
             }
             for event in &page {
                 row = row.max(event.lineage);
-                survey.take(event);
-                stretch.done(event).await;
+                index.take(event);
+                budget.count(event).await;
             }
         }
-        Ok((survey, row))
+        Ok((index, row))
     }
 
     /// Visits the events from the start of the last started turn on.
-    pub(crate) async fn of_last_turn(&self, mut look: impl FnMut(&Event)) -> Result<(), StoreError> {
-        let mut pages = self.pages(self.context_of(self.until.next()).await?);
-        let mut stretch = Stretch::default();
+    pub(crate) async fn visit_last_turn(&self, mut look: impl FnMut(&Event)) -> Result<(), StoreError> {
+        let mut pages = self.pages(self.render_start(self.until.next()).await?);
+        let mut budget = YieldBudget::default();
         while let Some(page) = pages.next().await? {
             for event in &page {
                 look(event);
-                stretch.done(event).await;
+                budget.count(event).await;
             }
         }
         Ok(())
@@ -288,11 +289,11 @@ impl RecordEvents {
 
     /// Adds the ids that agents used from an event on.
     pub(crate) async fn learn_ids(&self, known: &mut KnownIds, from: Seq) -> Result<(), StoreError> {
-        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
+        let (mut pages, mut budget) = (self.pages(from), YieldBudget::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 known.take(event);
-                stretch.done(event).await;
+                budget.count(event).await;
             }
         }
         Ok(())
@@ -306,7 +307,7 @@ impl Pages<'_> {
             return Ok(None);
         }
         let left = usize::try_from(self.until.0 - self.next.0 + 1).unwrap_or(PAGE);
-        let page = self.kept.store.events(self.kept.record.clone(), self.next, left.min(PAGE)).await?;
+        let page = self.events.store.events(self.events.record.clone(), self.next, left.min(PAGE)).await?;
         if let Some(last) = page.last() {
             self.next = last.seq.next();
         }
@@ -315,40 +316,40 @@ impl Pages<'_> {
 }
 
 /// Loads known ids into a renderer if it needs them for this event.
-pub(crate) async fn teach(
-    rendering: &mut RecordRenderer,
+pub(crate) async fn load_known_ids(
+    renderer: &mut RecordRenderer,
     store: &Arc<dyn Store>,
     record: &RecordId,
     event: &Event,
 ) -> Result<(), StoreError> {
-    if rendering.lacks_ids(event) {
-        let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
-        rendering.learn(kept.known_ids().await?, event.lineage);
+    if renderer.lacks_ids(event) {
+        let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+        renderer.learn(events.known_ids().await?, event.lineage);
     }
     Ok(())
 }
 
 /// The session's state before an event, for a client that has received nothing since `missed`. A turn that ended before
 /// `missed` is not read, so its length does not matter.
-pub(crate) async fn standing(
+pub(crate) async fn state_before(
     store: &Arc<dyn Store>,
     record: &RecordId,
     client: &ClientFacts,
     before: Seq,
     missed: Option<Seq>,
 ) -> Result<SessionState, StoreError> {
-    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
-    let rest = kept.rest().await?.filter(|ended| missed.is_none_or(|missed| missed > *ended));
+    let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
+    let rest = events.last_turn_end().await?.filter(|ended| missed.is_none_or(|missed| missed > *ended));
     let start = match rest {
         Some(ended) => ended,
-        None => kept.context_of(before).await?,
+        None => events.render_start(before).await?,
     };
-    let mut pages = kept.pages(start);
-    let (mut state, mut stretch) = (SessionState::to(client), Stretch::default());
+    let mut pages = events.pages(start);
+    let (mut state, mut budget) = (SessionState::to(client), YieldBudget::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             state.take(event);
-            stretch.done(event).await;
+            budget.count(event).await;
         }
     }
     Ok(state)
@@ -357,76 +358,76 @@ pub(crate) async fn standing(
 /// Brings a renderer to its state before an event. It reads from the last started turn on, or the whole record if the
 /// client receives changes relative to earlier messages.
 pub(crate) async fn catch_up(
-    rendering: &mut RecordRenderer,
+    renderer: &mut RecordRenderer,
     store: &Arc<dyn Store>,
     record: &RecordId,
     from: Seq,
 ) -> Result<(), StoreError> {
     let last = Seq(from.0.saturating_sub(1));
-    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(last));
-    let before = kept.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
+    let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(last));
+    let before = events.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
     let start = match before.first() {
-        Some(event) if rendering.remembers_all(event) => Seq::FIRST,
-        _ => kept.context_of(from).await?,
+        Some(event) if renderer.remembers_all(event) => Seq::FIRST,
+        _ => events.render_start(from).await?,
     };
     if start > Seq::FIRST {
-        rendering.begins_late();
+        renderer.begins_late();
     }
-    let (mut pages, mut stretch) = (kept.pages(start), Stretch::default());
+    let (mut pages, mut budget) = (events.pages(start), YieldBudget::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
-            teach(rendering, store, record, event).await?;
-            rendering.pass_over(event);
-            stretch.done(event).await;
+            load_known_ids(renderer, store, record, event).await?;
+            renderer.pass_over(event);
+            budget.count(event).await;
         }
     }
     // The client has already received these lines.
-    drop(rendering.settle());
+    drop(renderer.settle());
     Ok(())
 }
 
 /// A replay in progress, read page by page.
-pub(crate) struct Replaying {
-    kept: RecordEvents,
+pub(crate) struct ReplayReader {
+    events: RecordEvents,
     replay: Option<ReplayRenderer>,
     next: Seq,
-    stretch: Stretch,
+    budget: YieldBudget,
 }
 
-impl Replaying {
+impl ReplayReader {
     /// Indexes the events from `from` on, and prepares the replay.
-    pub(crate) async fn begin(
-        kept: RecordEvents,
+    pub(crate) async fn open(
+        events: RecordEvents,
         client: Arc<ClientFacts>,
         sessions: SessionIds,
         from: Seq,
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
-        let mut next = kept.context_of(from).await?;
-        let (mut survey, mut row) = kept.survey(next, client.protocol).await?;
-        if survey.lacks_beginning() && next > Seq::FIRST {
+        let mut next = events.render_start(from).await?;
+        let (mut index, mut row) = events.index(next, client.protocol).await?;
+        if index.lacks_beginning() && next > Seq::FIRST {
             next = Seq::FIRST;
-            (survey, row) = kept.survey(next, client.protocol).await?;
+            (index, row) = events.index(next, client.protocol).await?;
         }
-        let mut rendering = RecordRenderer::new(&kept.record, client).beside_sessions(sessions);
+        let mut renderer = RecordRenderer::new(&events.record, client).beside_sessions(sessions);
         if row > LineageIndex::FIRST {
-            rendering.learn(kept.known_ids().await?, row);
+            renderer.learn(events.known_ids().await?, row);
         }
-        let replay = Some(ReplayRenderer::new(rendering, survey, from, bounds));
-        Ok(Self { replay, kept, next, stretch: Stretch::default() })
+        let replay = Some(ReplayRenderer::new(renderer, index, from, bounds));
+        Ok(Self { replay, events, next, budget: YieldBudget::default() })
     }
 
     /// The lines of the next page; `None` after the last.
-    pub(crate) async fn page(&mut self) -> Result<Option<Vec<String>>, StoreError> {
+    pub(crate) async fn next_page(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         let Some(replay) = &mut self.replay else { return Ok(None) };
-        let mut pages = self.kept.pages(self.next);
+        let mut pages = self.events.pages(self.next);
         let page = pages.next().await?;
         self.next = pages.next;
         let Some(page) = page else { return Ok(self.replay.take().map(ReplayRenderer::finish)) };
         let mut lines = Vec::new();
         for event in &page {
             lines.extend(replay.take(event));
-            self.stretch.done(event).await;
+            self.budget.count(event).await;
         }
         Ok(Some(lines))
     }
@@ -441,13 +442,13 @@ fn started(event: &Event) -> Option<TurnId> {
 }
 
 /// Whether an event belongs to a message that is rendered under this id.
-fn names(event: &Event, id: &str) -> bool {
+fn belongs_to_message(event: &Event, id: &str) -> bool {
     // A message re-sent to a version 1 client has its revision number as a suffix.
     let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
-    told.is_some_and(|(told, _)| is_said(event, told)) || is_said(event, id)
+    told.is_some_and(|(told, _)| has_message_id(event, told)) || has_message_id(event, id)
 }
 
-fn is_said(event: &Event, id: &str) -> bool {
+fn has_message_id(event: &Event, id: &str) -> bool {
     // An id that an earlier ACP session used has the lineage row as a suffix.
     let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
     // Cheap filter: parse only lines that may contain the id.

@@ -1,158 +1,143 @@
-//! Access rights of remote clients: what `acpx serve` declares about one, and the restrictions that follow.
+//! What one client may do and see. Every decision about the rights of a client is here, without I/O.
 //!
-//! The server declares the client once, in its own request before `initialize`, so the client can neither forge nor
-//! undo the declaration. The client's `_meta` is then parsed as for local clients, and restricted here. A remote client
-//! uses only the served agent and its records, sets no environment, starts no MCP server programs, has nothing approved
-//! unseen, stays within the server's turn terms, and sends the agent nothing that acpx does not understand, unless the
-//! server's user allows it.
+//! Two restrictions exist, and both may apply to one client. A *remote* client is declared by `acpx serve`, once and in
+//! a request of its own before `initialize`, so the client can neither forge nor undo it. It uses only the served agent
+//! and its records, sets no environment, starts no MCP server programs, has nothing approved unseen, stays within the
+//! server's turn terms, and sends the agent nothing that acpx does not understand, unless the server's user allows it.
+//! A *confined* client acts for an agent: it decides nothing for the user, and ends only sessions that such clients
+//! created.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use crate::acp::ExtraParams;
-use crate::acp::agent::{CallError, CallExtras, ExtensionCall, ParamProblem};
-use crate::engine::Session;
+use crate::acp::agent::{CallError, CallExtras, ClientFacts, ParamProblem, TerminalLogin};
+use crate::host::permissions::responders::ClientServices;
 use crate::model::{
-    AbsolutePath, AgentSpec, McpServer, McpTransport, Profiles, ProtocolVersion, Record, RecordId,
+    AbsolutePath, AgentSpec, McpServer, McpTransport, PermissionMode, Profiles, ProtocolVersion, Record,
 };
-
-use super::Connection;
-use super::methods;
-use crate::host::Host;
-use crate::protocol::acpx_meta::read_meta;
-use crate::protocol::meta::{CancelMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, StartMeta};
+use crate::protocol::acpx_meta::{problem, read_meta};
+use crate::protocol::meta::{
+    CancelMeta, NewMeta, PolicyMeta, PromptMeta, RemoteClientMeta, RestoreMeta, SettingMeta, StartMeta,
+    TurnTermsMeta,
+};
 use crate::protocol::rpc_error;
-use crate::sync::Lock;
+use crate::wire::splice::without;
 
 /// Our methods that a remote client may call. The others concern this machine.
-const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
-/// How many sessions of one remote user may have an agent at the same time.
-const MOST_SESSIONS: usize = 32;
+const REMOTE_METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
+/// The params of forwarded requests that acpx understands.
+const KNOWN_PARAMS: [&str; 8] =
+    ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
+/// The only option that a confined client may set, for a session that it creates.
+const MODEL: &str = "model";
 
-/// `_meta` of a client, with fields that only a local client may set.
-pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
-    /// Removes the fields that a remote client may not set.
-    fn leave_out(&mut self, elsewhere: &RemoteClientMeta);
+/// The rights of one client. A clone has the rights at that time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientAccess {
+    /// Whether an agent started the client program.
+    started_by_agent: bool,
+    /// What `acpx serve` declared about a remote client; unset for a local client.
+    remote: OnceLock<Arc<RemoteClientMeta>>,
 }
 
-impl RestrictedMeta for NewMeta {
-    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
-        self.agent = None;
-        self.shell = None;
-        self.start.leave_out(elsewhere);
-    }
+/// What a confined client may not do. The last five it may do to records that confined clients created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UserAction {
+    AnswerRequest,
+    ApproveAll,
+    ChangeSettings,
+    ImportDirectory,
+    MoveSession,
+    SetToolRules,
+    StopHost,
+    CancelTurns,
+    CloseSession,
+    DeleteSession,
+    ReplaceSession,
+    ResetSession,
 }
 
-impl RestrictedMeta for RestoreMeta {
-    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
-        self.agent = None;
-        self.start.leave_out(elsewhere);
-    }
-}
-
-impl RestrictedMeta for StartMeta {
-    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
-        self.environment.clear();
-        self.variables.clear();
-        self.secret_variables.clear();
-        self.mcp_source = None;
-        self.idle_ms = self.idle_ms.map(|wanted| shorter(wanted, elsewhere.client.idle_ms));
-    }
-}
-
-impl RestrictedMeta for CancelMeta {
-    /// Any client that sees a session may cancel its turns.
-    fn leave_out(&mut self, _elsewhere: &RemoteClientMeta) {}
-}
-
-impl RestrictedMeta for PromptMeta {
-    fn leave_out(&mut self, elsewhere: &RemoteClientMeta) {
-        if !elsewhere.approve_all {
-            self.terms.leave_out_approvals();
+impl UserAction {
+    /// The end of "a program that an agent started may not …".
+    fn text(self) -> &'static str {
+        match self {
+            Self::AnswerRequest => "answer what an agent asks",
+            Self::ApproveAll => "approve everything",
+            Self::ChangeSettings => "choose how a session works",
+            Self::ImportDirectory => "import sessions from other directories",
+            Self::MoveSession => "move a session",
+            Self::SetToolRules => "make rules for tools",
+            Self::StopHost => "stop the host",
+            Self::CancelTurns => "cancel the turns of other sessions",
+            Self::CloseSession => "close other sessions",
+            Self::DeleteSession => "delete other sessions",
+            Self::ReplaceSession => "close the session of this name; give its own another name",
+            Self::ResetSession => "reset other sessions",
         }
-        self.terms.keep_within(&elsewhere.client.terms);
     }
 }
 
-/// The shorter of two idle times, where 0 means forever.
-fn shorter(wanted: u64, served: Option<u64>) -> u64 {
-    match (wanted, served) {
-        (0, Some(served)) => served,
-        (wanted, Some(0) | None) => wanted,
-        (wanted, Some(served)) => wanted.min(served),
+impl ClientAccess {
+    pub(crate) fn new(started_by_agent: bool) -> Self {
+        Self { started_by_agent, remote: OnceLock::new() }
     }
-}
 
-/// The start wait, limited to the time the agent has by default.
-fn no_longer_than(agent: &AgentSpec, wait: Duration) -> Duration {
-    wait.min(agent.patience(&Profiles::built_in().of(agent, None)))
-}
-
-impl Connection {
-    /// Stores what a server declares about its client. A second declaration is refused.
-    pub(crate) fn let_in_from_elsewhere(&self, call: ExtensionCall) -> Result<String, CallError> {
-        if call.method != crate::protocol::meta::ELSEWHERE {
-            return Err(CallError::NotInitialized(call.method));
+    /// Stores what a server declares about its client; `None` if the client was declared before.
+    pub(crate) fn declare_remote(&self, mut client: RemoteClientMeta) -> Option<Arc<RemoteClientMeta>> {
+        if !client.approve_all {
+            client.client.terms.remove_approvals();
         }
-        let mut said: RemoteClientMeta = methods::read(&call)?;
-        if !said.approve_all {
-            said.client.terms.leave_out_approvals();
-        }
-        self.defaults.settle(said.client.clone());
-        let is_first = self.elsewhere.set(said).is_ok();
-        if is_first { Ok("{}".to_owned()) } else { Err(CallError::UnknownMethod(call.method)) }
+        let client = Arc::new(client);
+        self.remote.set(Arc::clone(&client)).ok().map(|()| client)
     }
 
-    /// Parses this client's `_meta`, without fields it may not set.
-    pub(crate) fn said<T: RestrictedMeta>(&self, meta: Option<&str>) -> Result<T, CallError> {
-        let mut said: T = read_meta(meta)?;
-        if let Some(elsewhere) = self.elsewhere.get() {
-            said.leave_out(elsewhere);
-        }
-        Ok(said)
-    }
-
-    /// Request params that only the agent understands, if this client may send them. With some agents they can start
-    /// programs with any environment.
-    pub(crate) fn besides(
-        &self,
-        version: ProtocolVersion,
-        meta: Option<&str>,
-        unknown: Option<&str>,
-    ) -> Option<ExtraParams> {
-        ExtraParams::of(version, meta, unknown).filter(|_| self.may_say_besides())
-    }
-
-    /// The same for a message that names only a session.
-    pub(crate) fn besides_of(&self, aside: &CallExtras) -> Option<ExtraParams> {
-        self.besides(aside.version, aside.meta.as_deref(), aside.unknown.as_deref())
-    }
-
-    /// Whether params that only the agent understands are forwarded for this client.
-    pub(crate) fn may_say_besides(&self) -> bool {
-        !self.is_confined() && self.elsewhere.get().is_none_or(|elsewhere| elsewhere.besides)
-    }
-
-    /// Whether this client may call a method of ours.
-    pub(crate) fn has_method(&self, method: &str) -> bool {
-        self.elsewhere.get().is_none() || METHODS.contains(&method)
+    pub(crate) fn is_remote(&self) -> bool {
+        self.remote.get().is_some()
     }
 
     /// Whether the client acts for an agent and not for the user, by origin or by its server's declaration.
     pub(crate) fn is_confined(&self) -> bool {
-        self.started_inside || self.elsewhere.get().is_some_and(|elsewhere| elsewhere.confined)
+        self.started_by_agent || self.remote.get().is_some_and(|remote| remote.confined)
     }
 
-    /// Whether this client may have MCP servers started on this machine.
+    /// Whose quota of sessions the client uses; `None` for a local client, which has none.
+    pub(crate) fn quota_user(&self) -> Option<&str> {
+        self.remote.get().map(|remote| &*remote.who)
+    }
+
+    /// Whether the client may call a method of ours.
+    pub(crate) fn may_call(&self, method: &str) -> bool {
+        !self.is_remote() || REMOTE_METHODS.contains(&method)
+    }
+
+    /// Returns an error if only the user may do this.
+    pub(crate) fn check(&self, action: UserAction) -> Result<(), CallError> {
+        if self.is_confined() { Err(rpc_error::not_allowed(action.text())) } else { Ok(()) }
+    }
+
+    /// The same for an action on a record, given whether a confined client created the record.
+    pub(crate) fn check_record(&self, action: UserAction, is_confined_record: bool) -> Result<(), CallError> {
+        if is_confined_record { Ok(()) } else { self.check(action) }
+    }
+
+    /// Checks the settings of a session that the client creates. Settings are stored and apply to the turns of others,
+    /// and a mode may let an agent do everything unasked, so a confined client sets only the model.
+    pub(crate) fn check_initial_settings(&self, wanted: &[SettingMeta]) -> Result<(), CallError> {
+        let is_model = |setting: &SettingMeta| setting.option.as_deref() == Some(MODEL);
+        if wanted.iter().all(is_model) { Ok(()) } else { self.check(UserAction::ChangeSettings) }
+    }
+
+    /// Whether the client may have MCP servers started on this machine.
     pub(crate) fn may_start_servers(&self) -> bool {
-        self.elsewhere.get().is_none_or(|elsewhere| elsewhere.stdio_servers)
+        self.remote.get().is_none_or(|remote| remote.stdio_servers)
     }
 
     /// Returns an error if one of these servers would be started here and the client may not do that.
-    pub(crate) fn may_have(&self, servers: &[McpServer]) -> Result<(), CallError> {
+    pub(crate) fn check_mcp_servers(&self, servers: &[McpServer]) -> Result<(), CallError> {
         if self.may_start_servers() {
             return Ok(());
         }
@@ -161,153 +146,204 @@ impl Connection {
             matches!(server.transport, McpTransport::Stdio { .. } | McpTransport::Other { .. })
         };
         let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
-        let problem = "a client from elsewhere starts no program on this machine as an MCP server, \
-                       unless its user serves with --allow-stdio-servers";
-        Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
+        let reason = "a client from elsewhere starts no program on this machine as an MCP server, \
+                      unless its user serves with --allow-stdio-servers";
+        Err(problem(&format!("mcpServers[{index}]"), format!("is not allowed: {reason}")))
     }
 
-    /// The additional directories that this client sets for a record; `None` leaves them unchanged. They are stored and
+    /// The servers without members that only an agent understands, if the client may not send those.
+    pub(crate) fn mcp_servers(&self, list: Vec<McpServer>) -> Vec<McpServer> {
+        if self.may_send_extras() { list } else { list.into_iter().map(McpServer::only_known).collect() }
+    }
+
+    /// Whether params that only the agent understands are forwarded for the client. With some agents they can start
+    /// programs with any environment.
+    pub(crate) fn may_send_extras(&self) -> bool {
+        !self.is_confined() && self.remote.get().is_none_or(|remote| remote.besides)
+    }
+
+    /// Request params that only the agent understands, if the client may send them.
+    pub(crate) fn extra_params(
+        &self,
+        version: ProtocolVersion,
+        meta: Option<&str>,
+        unknown: Option<&str>,
+    ) -> Option<ExtraParams> {
+        ExtraParams::of(version, meta, unknown).filter(|_| self.may_send_extras())
+    }
+
+    /// The same for a message that names only a session.
+    pub(crate) fn extra_params_of(&self, extras: &CallExtras) -> Option<ExtraParams> {
+        self.extra_params(extras.version, extras.meta.as_deref(), extras.unknown.as_deref())
+    }
+
+    /// The params of a request that is forwarded to the agent: without our own `_meta`, and only with members that acpx
+    /// knows if the client may send no others.
+    pub(crate) fn forwarded_params<'a>(&self, params: &'a str) -> Result<Cow<'a, str>, CallError> {
+        if self.may_send_extras() {
+            Ok(without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned))
+        } else {
+            known_params(params).map(Cow::Owned)
+        }
+    }
+
+    /// Parses the client's `_meta`, without fields it may not set.
+    pub(crate) fn authorized_meta<T: RestrictedMeta>(&self, meta: Option<&str>) -> Result<T, CallError> {
+        let mut meta: T = read_meta(meta)?;
+        if let Some(remote) = self.remote.get() {
+            meta.restrict(remote);
+        }
+        Ok(meta)
+    }
+
+    /// The additional directories that the client sets for a record; `None` leaves them unchanged. They are stored and
     /// apply to the turns of others, so a confined client may not change them, and a remote client only in sessions
     /// that it created. Otherwise an empty list changes nothing, and a different list is an error.
-    pub(crate) async fn allowed_directories(
+    pub(crate) fn directories(
         &self,
-        record: &RecordId,
+        record: &Record,
+        is_creator: bool,
         wanted: Option<Vec<AbsolutePath>>,
     ) -> Result<Option<Vec<AbsolutePath>>, CallError> {
-        let is_its_own = self.elsewhere.get().is_none() || self.has_made(record);
-        if is_its_own && !self.is_confined() {
+        if (is_creator || !self.is_remote()) && !self.is_confined() {
             return Ok(wanted);
         }
-        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else { return Ok(None) };
-        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
-        let is_so = kept.is_some_and(|kept| kept.additional_directories == wanted);
-        let problem = "is not allowed: the directories of this session are not this client's to change";
-        if is_so { Ok(Some(wanted)) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
+        let wanted = wanted.filter(|wanted| !wanted.is_empty());
+        if wanted.as_ref().is_none_or(|wanted| *wanted == record.additional_directories) {
+            return Ok(wanted);
+        }
+        let reason = "is not allowed: the directories of this session are not this client's to change";
+        Err(ParamProblem::new("additionalDirectories", reason).into())
     }
 
-    /// How long this client waits for an agent to be ready. A longer wait gives the agent more time to start, which a
-    /// remote client may not do.
+    /// How long the client waits for an agent to be ready. A longer wait gives the agent more time to start, so that of
+    /// a remote client is limited to the agent's default.
     pub(crate) fn start_wait(&self, start: &StartMeta, agent: &AgentSpec) -> Option<Duration> {
         let wait = start.start_wait()?;
-        Some(if self.elsewhere.get().is_none() { wait } else { no_longer_than(agent, wait) })
+        let limit = || agent.patience(&Profiles::built_in().of(agent, None));
+        Some(if self.is_remote() { wait.min(limit()) } else { wait })
     }
 
-    /// Whether this client may see a record: if it named an agent in `initialize`, as editors do, only that agent's
-    /// records. A remote client identifies the served agent by its key alone.
-    pub(crate) fn knows(&self, record: &Record) -> bool {
-        let is_here = self.elsewhere.get().is_none();
-        match self.defaults.agent(None) {
-            None => is_here,
-            Some(own) if is_here => own.is_same_as(&record.agent),
-            Some(served) => served.key() == record.agent.key(),
+    /// Whether the client may see every record: a local one that named no agent in `initialize`.
+    pub(crate) fn can_see_all(&self, own_agent: Option<&AgentSpec>) -> bool {
+        !self.is_remote() && own_agent.is_none()
+    }
+
+    /// Whether the client may see a record. A client that named an agent in `initialize`, as editors do, sees only that
+    /// agent's records. A remote client identifies the served agent by its key alone.
+    pub(crate) fn can_see(&self, record: &Record, own_agent: Option<&AgentSpec>) -> bool {
+        match own_agent {
+            None => self.can_see_all(None),
+            Some(served) if self.is_remote() => served.key() == record.agent.key(),
+            Some(own) => own.is_same_as(&record.agent),
         }
     }
 
-    /// Returns an error if this client may not see the record.
-    pub(crate) async fn may_use(&self, record: &RecordId) -> Result<(), CallError> {
-        if self.elsewhere.get().is_none() && self.defaults.agent(None).is_none() {
-            return Ok(());
+    /// The terms of a turn: those of its prompt, completed by the connection's. A confined client approves nothing.
+    pub(crate) fn turn_terms(
+        &self,
+        own: &TurnTermsMeta,
+        connection: &TurnTermsMeta,
+    ) -> Result<TurnTermsMeta, CallError> {
+        if own.policy == Some(PolicyMeta::ApproveAll) {
+            self.check(UserAction::ApproveAll)?;
         }
-        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
-        kept.filter(|kept| self.knows(kept)).map(drop).ok_or_else(|| rpc_error::unknown(record))
+        if own.tool_policy.is_some() {
+            self.check(UserAction::SetToolRules)?;
+        }
+        let mut terms = own.clone().or(connection);
+        if self.is_confined() {
+            terms.remove_approvals();
+            terms.policy = terms.policy.or(PolicyMeta::of(PermissionMode::default()));
+        }
+        Ok(terms)
     }
 
-    /// Reserves quota for a session with an agent. A session that is already counted needs none. An error if the client
-    /// has reached its limit.
-    pub(crate) async fn room(&self, known: Option<&RecordId>) -> Result<QuotaPermit, CallError> {
-        let Some(elsewhere) = self.elsewhere.get() else { return Ok(QuotaPermit::default()) };
-        let mut parked = Vec::new();
-        // A session that was just prompted has no agent yet, but is about to start one.
-        let is_at_work = |session: Session| {
-            let status = session.status();
-            status.has_agent || status.has_work
-        };
-        for record in self.host.shares.of(&elsewhere.who) {
-            let session = self.host.engine.running(&record).await;
-            let session = session.map_err(|error| self.refused(&error))?;
-            if !session.is_some_and(is_at_work) {
-                parked.push(record);
-            }
-        }
-        match self.host.shares.take(&elsewhere.who, &parked, known) {
-            QuotaOutcome::Already => Ok(QuotaPermit::default()),
-            QuotaOutcome::Now => Ok(QuotaPermit(Some((Arc::clone(&self.host), elsewhere.who.clone())))),
-            QuotaOutcome::Not => Err(rpc_error::too_many_sessions(MOST_SESSIONS)),
-        }
-    }
-}
-
-/// The sessions with an agent of each remote user.
-#[derive(Default)]
-pub(crate) struct SessionQuota(Lock<HashMap<String, ClientQuota>>);
-
-#[derive(Default)]
-struct ClientQuota {
-    /// Reservations for sessions that are about to start.
-    beginning: usize,
-    begun: HashSet<RecordId>,
-}
-
-/// The result of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum QuotaOutcome {
-    Already,
-    Now,
-    Not,
-}
-
-impl SessionQuota {
-    fn of(&self, who: &str) -> Vec<RecordId> {
-        self.0.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
+    /// Whether the client of a prompt answers the permission requests of its turn. A client that sends a policy is not
+    /// interactive by default, and a confined client never is.
+    pub(crate) fn is_interactive(&self, prompt: &PromptMeta) -> bool {
+        prompt.interactive.unwrap_or(prompt.terms.policy.is_none()) && !self.is_confined()
     }
 
-    /// Removes parked sessions from the count, then reserves room for one more, unless `known` is already counted.
-    fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> QuotaOutcome {
-        let mut shares = self.0.lock();
-        let share = shares.entry(who.to_owned()).or_default();
-        for record in parked {
-            share.begun.remove(record);
-        }
-        if known.is_some_and(|known| share.begun.contains(known)) {
-            return QuotaOutcome::Already;
-        }
-        if share.beginning + share.begun.len() >= MOST_SESSIONS {
-            return QuotaOutcome::Not;
-        }
-        share.beginning += 1;
-        QuotaOutcome::Now
+    /// Whether the client answers the permission requests of others' turns: it must want updates, and have a user.
+    pub(crate) fn is_responder(&self, start: &StartMeta) -> bool {
+        !self.is_confined() && !start.without_updates
     }
 
-    fn give_back(&self, who: &str, begun: Option<RecordId>) {
-        let mut shares = self.0.lock();
-        let Some(share) = shares.get_mut(who) else { return };
-        share.beginning = share.beginning.saturating_sub(1);
-        share.begun.extend(begun);
-        if share.beginning == 0 && share.begun.is_empty() {
-            shares.remove(who);
+    /// The services that the client provides to agents without asking its user. A remote client would use the files of
+    /// its own machine, and a confined client may not decide what agents may do.
+    pub(crate) fn services(&self, client: &ClientFacts) -> ClientServices {
+        if self.is_remote() || self.is_confined() {
+            return ClientServices::default();
         }
+        ClientServices { fs: client.fs, terminal: client.terminal }
+    }
+
+    /// Which logins the client runs in a terminal. A remote client runs none: the agent's command exists only here.
+    pub(crate) fn terminal_login(&self, client: &ClientFacts) -> TerminalLogin {
+        if self.is_remote() { TerminalLogin::No } else { client.terminal_login }
     }
 }
 
-/// A reservation for a session that is about to have an agent; empty for local clients. Released on drop, or converted
-/// when the session is counted.
-#[derive(Default)]
-pub(crate) struct QuotaPermit(Option<(Arc<Host>, String)>);
+/// The params without members that only an agent may understand, even if their names are escaped.
+fn known_params(params: &str) -> Result<String, CallError> {
+    let members: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))?;
+    let known = members.into_iter().filter(|(name, _)| KNOWN_PARAMS.contains(&name.as_str()));
+    Ok(serde_json::Value::Object(known.collect()).to_string())
+}
 
-impl QuotaPermit {
-    /// Converts the reservation into a counted session.
-    pub(crate) fn filled_by(mut self, record: &RecordId) {
-        if let Some((host, who)) = self.0.take() {
-            host.shares.give_back(&who, Some(record.clone()));
-        }
+/// `_meta` of a client, with fields that only a local client may set.
+pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
+    /// Removes the fields that this remote client may not set.
+    fn restrict(&mut self, remote: &RemoteClientMeta);
+}
+
+impl RestrictedMeta for NewMeta {
+    fn restrict(&mut self, remote: &RemoteClientMeta) {
+        self.agent = None;
+        self.shell = None;
+        self.start.restrict(remote);
     }
 }
 
-impl Drop for QuotaPermit {
-    fn drop(&mut self) {
-        if let Some((host, who)) = self.0.take() {
-            host.shares.give_back(&who, None);
+impl RestrictedMeta for RestoreMeta {
+    fn restrict(&mut self, remote: &RemoteClientMeta) {
+        self.agent = None;
+        self.start.restrict(remote);
+    }
+}
+
+impl RestrictedMeta for StartMeta {
+    fn restrict(&mut self, remote: &RemoteClientMeta) {
+        self.environment.clear();
+        self.variables.clear();
+        self.secret_variables.clear();
+        self.mcp_source = None;
+        self.idle_ms = self.idle_ms.map(|wanted| shorter_idle(wanted, remote.client.idle_ms));
+    }
+}
+
+impl RestrictedMeta for CancelMeta {
+    /// Any client that sees a session may cancel its turns.
+    fn restrict(&mut self, _remote: &RemoteClientMeta) {}
+}
+
+impl RestrictedMeta for PromptMeta {
+    fn restrict(&mut self, remote: &RemoteClientMeta) {
+        if !remote.approve_all {
+            self.terms.remove_approvals();
         }
+        self.terms.keep_within(&remote.client.terms);
+    }
+}
+
+/// The shorter of two idle times, where 0 means forever.
+fn shorter_idle(wanted: u64, served: Option<u64>) -> u64 {
+    match (wanted, served) {
+        (0, Some(served)) => served,
+        (wanted, Some(0) | None) => wanted,
+        (wanted, Some(served)) => wanted.min(served),
     }
 }
 

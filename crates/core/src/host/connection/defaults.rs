@@ -5,40 +5,40 @@ use std::sync::{Arc, OnceLock};
 
 use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
+use crate::sync::Lock;
 
 use crate::protocol::acpx_meta::read_meta;
-use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TurnTermsMeta};
-use crate::sync::Lock;
+use crate::protocol::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
 
 /// The defaults of one connection.
 #[derive(Default)]
 pub(crate) struct Defaults {
-    said: Lock<Arc<ClientMeta>>,
+    sent: Lock<Arc<ClientMeta>>,
     /// What the server declared about a remote client. It overrides what the client sends.
-    settled: OnceLock<Arc<ClientMeta>>,
+    declared: OnceLock<Arc<ClientMeta>>,
 }
 
 impl Defaults {
     /// Sets the defaults regardless of what the client sends. Only the first call has an effect.
-    pub(crate) fn settle(&self, client: ClientMeta) {
-        self.settled.get_or_init(|| Arc::new(client));
+    pub(crate) fn declare(&self, client: ClientMeta) {
+        self.declared.get_or_init(|| Arc::new(client));
     }
 
     /// Reads the defaults from a client's `initialize`.
-    pub(crate) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
-        if let Some(settled) = self.settled.get() {
-            return Ok(Arc::clone(settled));
+    pub(crate) fn on_initialize(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
+        if let Some(declared) = self.declared.get() {
+            return Ok(Arc::clone(declared));
         }
         let meta: GreetingMeta = read_meta(client.meta.as_deref())?;
         let client = Arc::new(meta.client.unwrap_or_default());
-        *self.said.lock() = Arc::clone(&client);
+        *self.sent.lock() = Arc::clone(&client);
         Ok(client)
     }
 
     /// The defaults that apply.
     pub(crate) fn client(&self) -> Arc<ClientMeta> {
-        let said = || Arc::clone(&self.said.lock());
-        self.settled.get().cloned().unwrap_or_else(said)
+        let sent = || Arc::clone(&self.sent.lock());
+        self.declared.get().cloned().unwrap_or_else(sent)
     }
 
     /// The agent of a request: the one that it names, or else the connection's.
@@ -47,7 +47,7 @@ impl Defaults {
     }
 
     /// Whether the request or the connection sets the protocol version for the agent.
-    pub(crate) fn says_protocol(&self, named: Option<&AgentMeta>) -> bool {
+    pub(crate) fn sets_protocol(&self, named: Option<&AgentMeta>) -> bool {
         let client = self.client();
         named.or(client.agent.as_ref()).is_some_and(|agent| agent.protocol.is_some())
     }
@@ -68,10 +68,5 @@ impl Defaults {
         start.idle_ms = start.idle_ms.or(client.idle_ms);
         start.login = start.login.or(client.login);
         start.with_seq |= client.seq;
-    }
-
-    /// The terms of a turn: those of its prompt, completed by the connection's.
-    pub(crate) fn terms(&self, own: TurnTermsMeta) -> TurnTermsMeta {
-        own.or(&self.client().terms)
     }
 }

@@ -13,19 +13,19 @@ use tokio::sync::{mpsc, oneshot};
 use crate::acp::agent::CallError;
 use crate::engine::{ClientDecision, RequestedPermission};
 use crate::model::{RecordId, Timestamp, unmistakable};
+use crate::sync::Lock;
 
-use super::tool_call_snapshot::{AnswerBytes, AskedCall, ToolCallSnapshot};
-use crate::host::connection::Connection;
+use super::tool_call_snapshot::{AnswerBytes, RequestedCall, ToolCallSnapshot};
+use crate::host::Host;
 use crate::protocol::meta::IdsMeta;
 use crate::protocol::pending_requests::{
     AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
 use crate::protocol::rpc_error;
-use crate::sync::Lock;
 
 /// The pending requests by id.
 #[derive(Debug, Default)]
-pub(crate) struct OpenQuestions(Lock<BTreeMap<String, PendingEntry>>);
+pub(crate) struct PendingRequests(Lock<BTreeMap<String, PendingEntry>>);
 
 #[derive(Debug, Clone)]
 struct PendingEntry {
@@ -42,7 +42,7 @@ pub(crate) enum Subject {
     Permission {
         wanted: RequestedPermission,
         options: Vec<OptionMeta>,
-        call: Arc<AskedCall>,
+        call: Arc<RequestedCall>,
     },
     /// The version 1 params of an `elicitation/create`, without the session id.
     Elicitation(Arc<Map<String, Value>>),
@@ -51,7 +51,7 @@ pub(crate) enum Subject {
 /// An answer given by request id.
 #[derive(Debug)]
 pub(crate) struct ExternalDecision {
-    pub(crate) advice: ClientDecision,
+    pub(crate) decision: ClientDecision,
     /// Receives whether it came in time.
     pub(crate) counts: oneshot::Sender<bool>,
 }
@@ -59,14 +59,14 @@ pub(crate) struct ExternalDecision {
 /// A listed request. Dropping it removes it from the list.
 #[derive(Debug)]
 pub(crate) struct PendingGuard {
-    list: Arc<OpenQuestions>,
+    list: Arc<PendingRequests>,
     id: String,
     answers: mpsc::Receiver<ExternalDecision>,
 }
 
 impl Subject {
     /// A permission request with these params.
-    pub(crate) fn permission(wanted: RequestedPermission, params: &str, call: AskedCall) -> Self {
+    pub(crate) fn permission(wanted: RequestedPermission, params: &str, call: RequestedCall) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         Self::Permission { wanted, options: OptionMeta::of_request(&params), call: Arc::new(call) }
     }
@@ -79,10 +79,10 @@ impl Subject {
     }
 
     /// The decision that an answer stands for.
-    fn advice(&self, answer: &AnswerParams) -> Result<ClientDecision, AnswerProblem> {
+    fn decision(&self, answer: &AnswerParams) -> Result<ClientDecision, AnswerProblem> {
         match self {
             Self::Permission { wanted, options, .. } => {
-                advice(options, wanted.can_be_approved, answer.approve, answer.option_id.as_deref())
+                decision(options, wanted.can_be_approved, answer.approve, answer.option_id.as_deref())
             }
             Self::Elicitation(_) if !answer.approve => Ok(ClientDecision::Reject),
             Self::Elicitation(params) => accepted(params, answer.content.clone()),
@@ -112,7 +112,7 @@ fn accepted(
     Ok(ClientDecision::Say(Value::Object(answer).to_string().into()))
 }
 
-impl OpenQuestions {
+impl PendingRequests {
     /// Lists a request about a record.
     pub(crate) fn list(
         self: &Arc<Self>,
@@ -129,7 +129,7 @@ impl OpenQuestions {
     }
 
     /// The ids of a record's pending requests, oldest first.
-    pub(crate) fn of(&self, record: &RecordId) -> Vec<String> {
+    pub(crate) fn ids_of(&self, record: &RecordId) -> Vec<String> {
         let of_record = |(id, open): (String, PendingEntry)| (open.record == *record).then_some(id);
         self.all().into_iter().filter_map(of_record).collect()
     }
@@ -143,16 +143,16 @@ impl OpenQuestions {
 
 impl PendingGuard {
     /// Sets which clients are being asked.
-    pub(crate) fn asks(&self, clients: Vec<ResponderMeta>) {
+    pub(crate) fn set_asked(&self, clients: Vec<ResponderMeta>) {
         if let Some(open) = self.list.0.lock().get_mut(&self.id) {
             open.asked = clients;
         }
     }
 
     /// The next answer given by id.
-    pub(crate) async fn answered(&mut self) -> ExternalDecision {
+    pub(crate) async fn next_decision(&mut self) -> ExternalDecision {
         match self.answers.recv().await {
-            Some(outside) => outside,
+            Some(decision) => decision,
             // The list holds the sender while the request is listed.
             None => std::future::pending().await,
         }
@@ -166,7 +166,7 @@ impl Drop for PendingGuard {
 }
 
 /// The decision that an answer stands for, given the request's options and whether one is known to approve.
-fn advice(
+fn decision(
     options: &[OptionMeta],
     can_be_approved: bool,
     approve: bool,
@@ -200,78 +200,73 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
     meant.filter(|option| unmistakable(options).any(|one| one.option_id == option.option_id))
 }
 
-impl Connection {
-    /// `_acpx/pending`: lists the pending requests.
-    pub(crate) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
-        let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
-        for (id, open) in self.host.askable.open().all() {
-            if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
-                continue;
-            }
-            let record = self.host.engine.record(&open.record).await;
-            // A deleted record has no pending requests.
-            let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
-            let told = match &open.subject {
-                Subject::Permission { wanted, call, .. } => {
-                    let ToolCallSnapshot { call, left_out } =
-                        call.told(&self.host.store, &open.record, &mut left).await;
-                    QuestionDetails {
-                        title: wanted.tool.title.as_deref().map(str::to_owned),
-                        kind: wanted.tool.kind_name().to_owned(),
-                        tool_call: Some(call).filter(|call| !call.is_empty()),
-                        elicitation: None,
-                        left_out,
-                    }
+/// `_acpx/pending`: lists the pending requests.
+pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, CallError> {
+    let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
+    for (id, open) in host.responders.pending().all() {
+        if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
+            continue;
+        }
+        let record = host.engine.record(&open.record).await;
+        // A deleted record has no pending requests.
+        let Some(record) = record.map_err(|error| host.refused(&error))? else { continue };
+        let details = match &open.subject {
+            Subject::Permission { wanted, call, .. } => {
+                let ToolCallSnapshot { call, left_out } =
+                    call.snapshot(&host.store, &open.record, &mut left).await;
+                PendingDetails {
+                    title: wanted.tool.title.as_deref().map(str::to_owned),
+                    kind: wanted.tool.kind_name().to_owned(),
+                    tool_call: Some(call).filter(|call| !call.is_empty()),
+                    elicitation: None,
+                    left_out,
                 }
-                Subject::Elicitation(params) => QuestionDetails::elicitation(params, &mut left),
-            };
-            let QuestionDetails { title, kind, tool_call, elicitation, left_out } = told;
-            questions.push(PendingRequestMeta {
-                question_id: id,
-                ids: record.identity().into(),
-                name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
-                agent: record.agent.label().into_owned(),
-                cwd: record.cwd.to_string(),
-                title,
-                kind,
-                tool_call,
-                left_out,
-                elicitation,
-                options: open.subject.options().to_vec(),
-                since: open.since.to_string(),
-                asked: open.asked,
-            });
-        }
-        Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
+            }
+            Subject::Elicitation(params) => PendingDetails::elicitation(params, &mut left),
+        };
+        let PendingDetails { title, kind, tool_call, elicitation, left_out } = details;
+        questions.push(PendingRequestMeta {
+            question_id: id,
+            ids: record.identity().into(),
+            name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
+            agent: record.agent.label().into_owned(),
+            cwd: record.cwd.to_string(),
+            title,
+            kind,
+            tool_call,
+            left_out,
+            elicitation,
+            options: open.subject.options().to_vec(),
+            since: open.since.to_string(),
+            asked: open.asked,
+        });
     }
+    Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
+}
 
-    /// `_acpx/answer`: answers a pending request in place of the clients that are asked.
-    pub(crate) async fn answer_question(&self, params: AnswerParams) -> Result<String, CallError> {
-        if self.is_confined() {
-            return Err(rpc_error::not_allowed("answer what an agent asks"));
-        }
-        let open = self.host.askable.open().0.lock().get(&params.question_id).cloned();
-        let Some(open) = open else { return Err(rpc_error::no_question(&params.question_id)) };
-        let advice = open.subject.advice(&params).map_err(|why| {
-            let word = params.option_id.as_deref().unwrap_or_default();
-            rpc_error::no_option(&params.question_id, why, word, open.subject.options())
-        })?;
-        let question_id = params.question_id;
-        let record = self.host.engine.record(&open.record).await;
-        let record = record.map_err(|error| self.refused(&error))?;
-        let Some(record) = record else { return Err(rpc_error::no_question(&question_id)) };
-        let (counts, counted) = oneshot::channel();
-        // Fails if another answer came first.
-        let was_taken = open.answer.try_send(ExternalDecision { advice, counts }).is_ok();
-        if !was_taken || !counted.await.unwrap_or(false) {
-            return Err(rpc_error::no_question(&question_id));
-        }
-        Ok(serde_json::to_string(&IdsMeta::from(record.identity())).expect("ids are text"))
+/// `_acpx/answer`: answers a pending request in place of the clients that are asked.
+pub(crate) async fn answer(host: &Host, params: AnswerParams) -> Result<String, CallError> {
+    let open = host.responders.pending().0.lock().get(&params.question_id).cloned();
+    let Some(open) = open else { return Err(rpc_error::no_question(&params.question_id)) };
+    let decision = open.subject.decision(&params).map_err(|why| {
+        let word = params.option_id.as_deref().unwrap_or_default();
+        rpc_error::no_option(&params.question_id, why, word, open.subject.options())
+    })?;
+    let question_id = params.question_id;
+    let record = host.engine.record(&open.record).await;
+    let record = record.map_err(|error| host.refused(&error))?;
+    let Some(record) = record else { return Err(rpc_error::no_question(&question_id)) };
+    let (counts, counted) = oneshot::channel();
+    // Fails if another answer came first.
+    let was_sent = open.answer.try_send(ExternalDecision { decision, counts }).is_ok();
+    if !was_sent || !counted.await.unwrap_or(false) {
+        return Err(rpc_error::no_question(&question_id));
     }
+    Ok(serde_json::to_string(&IdsMeta::from(record.identity())).expect("ids are text"))
 }
 
 /// The listed details of one request.
-struct QuestionDetails {
+struct PendingDetails {
     title: Option<String>,
     kind: String,
     tool_call: Option<Map<String, Value>>,
@@ -279,7 +274,7 @@ struct QuestionDetails {
     left_out: Vec<String>,
 }
 
-impl QuestionDetails {
+impl PendingDetails {
     fn elicitation(params: &Map<String, Value>, left: &mut AnswerBytes) -> Self {
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let fits = left.take(serde_json::to_string(params).map_or(usize::MAX, |params| params.len()));

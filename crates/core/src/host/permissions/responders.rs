@@ -10,24 +10,24 @@ use tokio::sync::watch;
 use crate::acp::agent::{ClientLink, FileAccess};
 use crate::engine::ClientOffer;
 use crate::model::RecordId;
+use crate::sync::Lock;
 
-use super::pending::OpenQuestions;
+use super::pending::PendingRequests;
 use super::url_elicitations::UrlElicitations;
 use crate::host::attach::delivered::DeliveryProgress;
-use crate::sync::Lock;
 
 /// The responders of each record.
 #[derive(Debug)]
 pub(crate) struct Responders {
     /// How long a turn's client may read nothing before others are asked as well.
     patience: Duration,
-    seats: Lock<Seats>,
+    by_record: Lock<RespondersByRecord>,
     /// Changes when a responder is added or removed.
     changed: watch::Sender<()>,
-    open: Arc<OpenQuestions>,
+    pending: Arc<PendingRequests>,
 }
 
-type Seats = HashMap<RecordId, Vec<Responder>>;
+type RespondersByRecord = HashMap<RecordId, Vec<Responder>>;
 
 /// A client that can answer requests.
 #[derive(Debug, Clone)]
@@ -35,13 +35,13 @@ pub(crate) struct Responder {
     pub(crate) connection: ConnectionId,
     pub(crate) link: ClientLink,
     /// The services it provides to agents.
-    pub(crate) offers: ClientServices,
+    pub(crate) services: ClientServices,
     /// Its update stream's progress: a request waits until the events it refers to were delivered.
-    pub(crate) progress: DeliveryProgress,
+    pub(crate) updates: DeliveryProgress,
     /// The same for its raw event stream.
-    pub(crate) watched: DeliveryProgress,
+    pub(crate) events: DeliveryProgress,
     /// The URL elicitations it was sent.
-    pub(crate) elicited: UrlElicitations,
+    pub(crate) url_elicitations: UrlElicitations,
 }
 
 /// What a client does for any agent without asking its user each time.
@@ -52,7 +52,7 @@ pub(crate) struct ClientServices {
 }
 
 impl ClientServices {
-    pub(crate) fn has(self, offer: ClientOffer) -> bool {
+    pub(crate) fn include(self, offer: ClientOffer) -> bool {
         match offer {
             ClientOffer::Reading => self.fs.read,
             ClientOffer::Writing => self.fs.write,
@@ -68,7 +68,7 @@ pub(crate) struct ConnectionId(pub(crate) u64);
 /// Registers a client as a responder of a record. Dropping it unregisters the client.
 #[derive(Debug)]
 pub(crate) struct ResponderGuard {
-    askable: Arc<Responders>,
+    responders: Arc<Responders>,
     record: RecordId,
     connection: ConnectionId,
     progress: DeliveryProgress,
@@ -76,20 +76,25 @@ pub(crate) struct ResponderGuard {
 
 /// Held while the client of a turn waits for it.
 #[derive(Debug, Default)]
-pub(crate) struct Presence(watch::Sender<()>);
+pub(crate) struct PresenceGuard(watch::Sender<()>);
 
-/// The client of a turn, valid while its [`Presence`] exists.
+/// The client of a turn, valid while its [`PresenceGuard`] exists.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnResponder {
     pub(crate) client: Responder,
     presence: watch::Receiver<()>,
     /// Whether it is interactive, so that permission requests can be sent to it.
-    pub(crate) takes_permissions: bool,
+    pub(crate) is_interactive: bool,
 }
 
 impl Responders {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { patience, seats: Lock::default(), changed: watch::Sender::default(), open: Arc::default() }
+        Self {
+            patience,
+            by_record: Lock::default(),
+            changed: watch::Sender::default(),
+            pending: Arc::default(),
+        }
     }
 
     /// How long a turn's client may read nothing before others are asked as well.
@@ -99,12 +104,12 @@ impl Responders {
 
     /// Registers a responder for a record. Requests wait until its update stream, which may yet have to start, has
     /// delivered the events they refer to.
-    pub(crate) fn sit(self: &Arc<Self>, record: &RecordId, client: Responder) -> ResponderGuard {
-        let (connection, progress) = (client.connection, client.progress.clone());
-        progress.expect();
-        self.seats.lock().entry(record.clone()).or_default().push(client);
+    pub(crate) fn register(self: &Arc<Self>, record: &RecordId, client: Responder) -> ResponderGuard {
+        let (connection, progress) = (client.connection, client.updates.clone());
+        progress.expect_stream();
+        self.by_record.lock().entry(record.clone()).or_default().push(client);
         self.changed.send_replace(());
-        ResponderGuard { askable: Arc::clone(self), record: record.clone(), connection, progress }
+        ResponderGuard { responders: Arc::clone(self), record: record.clone(), connection, progress }
     }
 
     /// Whether a record has a responder on another connection.
@@ -113,13 +118,13 @@ impl Responders {
     }
 
     /// The pending requests.
-    pub(crate) fn open(&self) -> &Arc<OpenQuestions> {
-        &self.open
+    pub(crate) fn pending(&self) -> &Arc<PendingRequests> {
+        &self.pending
     }
 
     /// The responders of a record.
     pub(crate) fn of(&self, record: &RecordId) -> Vec<Responder> {
-        self.seats.lock().get(record).cloned().unwrap_or_default()
+        self.by_record.lock().get(record).cloned().unwrap_or_default()
     }
 
     /// Notifies when a responder is added or removed.
@@ -137,35 +142,35 @@ impl ResponderGuard {
 
 impl Drop for ResponderGuard {
     fn drop(&mut self) {
-        self.progress.expect_nothing();
-        let mut seats = self.askable.seats.lock();
-        if let Some(here) = seats.get_mut(&self.record) {
+        self.progress.cancel_expected();
+        let mut by_record = self.responders.by_record.lock();
+        if let Some(own) = by_record.get_mut(&self.record) {
             // A client that loads a record again is registered twice for a moment.
-            if let Some(index) = here.iter().position(|client| client.connection == self.connection) {
-                here.swap_remove(index);
+            if let Some(index) = own.iter().position(|client| client.connection == self.connection) {
+                own.swap_remove(index);
             }
-            if here.is_empty() {
-                seats.remove(&self.record);
+            if own.is_empty() {
+                by_record.remove(&self.record);
             }
         }
-        drop(seats);
-        self.askable.changed.send_replace(());
+        drop(by_record);
+        self.responders.changed.send_replace(());
     }
 }
 
-impl Presence {
+impl PresenceGuard {
     /// The client of the turn, present while `self` exists.
-    pub(crate) fn of(&self, client: Responder, takes_permissions: bool) -> TurnResponder {
-        TurnResponder { client, presence: self.0.subscribe(), takes_permissions }
+    pub(crate) fn turn_responder(&self, client: Responder, is_interactive: bool) -> TurnResponder {
+        TurnResponder { client, presence: self.0.subscribe(), is_interactive }
     }
 }
 
 impl TurnResponder {
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.presence.has_changed().is_ok()
     }
 
-    pub(crate) async fn gone(&mut self) {
+    pub(crate) async fn disconnected(&mut self) {
         // Nothing is ever sent: the channel only closes.
         while self.presence.changed().await.is_ok() {}
     }

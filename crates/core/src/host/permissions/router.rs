@@ -32,12 +32,12 @@ use crate::wire::{RpcError, RpcId, WireError};
 
 use super::pending::{ExternalDecision, PendingGuard, Subject};
 use super::responders::{ConnectionId, Responder, Responders, TurnResponder};
-use super::tool_call_snapshot::AskedCall;
+use super::tool_call_snapshot::RequestedCall;
 use crate::host::attach::replay::RecordEvents;
 use crate::protocol::pending_requests::ResponderMeta;
 
 /// How many requests of one turn may be open; as many again may be queued.
-const QUESTIONS: usize = 16;
+const OPEN_REQUESTS: usize = 16;
 
 /// How long the turn's client may take to read or write a file.
 const FILE_LIMIT: Duration = Duration::from_secs(30);
@@ -65,117 +65,118 @@ enum ResponderReply {
 
 /// Creates a channel for the requests of a record's agent, and the task that routes them until the channel closes.
 pub(crate) fn route(
-    askable: Arc<Responders>,
+    responders: Arc<Responders>,
     store: Arc<dyn Store>,
     record: RecordId,
     own: Option<TurnResponder>,
 ) -> (mpsc::Sender<ResponderRequest>, impl Future<Output = ()> + Send + 'static) {
-    let (advisor, mut asked) = mpsc::channel(QUESTIONS);
+    let (sender, mut requests) = mpsc::channel(OPEN_REQUESTS);
     let routing = async move {
-        let told_ids = Arc::new(ToldIds::new(store, record.clone()));
+        let known_ids = Arc::new(RecordIds::new(store, record.clone()));
         let mut open = JoinSet::new();
-        let mut is_over = false;
-        while !is_over || !open.is_empty() {
+        let mut is_closed = false;
+        while !is_closed || !open.is_empty() {
             tokio::select! {
-                question = asked.recv(), if !is_over && open.len() < QUESTIONS => match question {
-                    Some(question) => {
-                        let (askable, told_ids) = (Arc::clone(&askable), Arc::clone(&told_ids));
-                        open.spawn(settle(question, askable, told_ids, record.clone(), own.clone()));
+                request = requests.recv(), if !is_closed && open.len() < OPEN_REQUESTS => match request {
+                    Some(request) => {
+                        let (responders, known_ids) = (Arc::clone(&responders), Arc::clone(&known_ids));
+                        open.spawn(route_one(request, responders, known_ids, record.clone(), own.clone()));
                     }
-                    None => is_over = true,
+                    None => is_closed = true,
                 },
                 Some(_) = open.join_next() => {}
             }
         }
     };
-    (advisor, routing)
+    (sender, routing)
 }
 
 /// Routes one request until a client answers it or no client is left.
-async fn settle(
-    question: ResponderRequest,
-    askable: Arc<Responders>,
-    told_ids: Arc<ToldIds>,
+async fn route_one(
+    request: ResponderRequest,
+    responders: Arc<Responders>,
+    known_ids: Arc<RecordIds>,
     record: RecordId,
     own: Option<TurnResponder>,
 ) {
-    let offered = |own: &TurnResponder, offer| own.is_there() && own.client.offers.has(offer);
-    let offering = own.as_ref().zip(question.offer()).filter(|(own, offer)| offered(own, *offer));
-    match (question.kind(), offering) {
+    let offered = |own: &TurnResponder, offer| own.is_connected() && own.client.services.include(offer);
+    let provider = own.as_ref().zip(request.offer()).filter(|(own, offer)| offered(own, *offer));
+    match (request.kind(), provider) {
         (QuestionKind::File, Some((own, offer))) => {
-            return hand_over(question, &record, own.clone(), offer).await;
+            return forward_file_request(request, &record, own.clone(), offer).await;
         }
         (QuestionKind::File, None) => return,
         // A service that a client provides to any agent needs no permission.
         (QuestionKind::Permission, Some(_)) => {
-            question.answer(ClientDecision::Approve);
+            request.answer(ClientDecision::Approve);
             return;
         }
         (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
     }
-    let Some(params) = told_params(&question, &told_ids, &record).await else {
-        question.answer(ClientDecision::Reject);
+    let Some(params) = client_params(&request, &known_ids, &record).await else {
+        request.answer(ClientDecision::Reject);
         return;
     };
-    let (kind, version, seq) = (question.kind(), question.version(), question.seq());
-    let asked = Arc::new(RoutedRequest { kind, version, params });
-    let listed = question.since().map(|since| {
-        let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
-        let subject = match question.wanted() {
+    let (kind, version, seq) = (request.kind(), request.version(), request.seq());
+    let routed = Arc::new(RoutedRequest { kind, version, params });
+    let listed = request.since().map(|since| {
+        let shown = routed.params_for(ProtocolVersion::V1).unwrap_or_default();
+        let subject = match request.wanted() {
             Some(wanted) => {
-                Subject::permission(wanted.clone(), &asked.params, AskedCall::new(&question, &shown))
+                Subject::permission(wanted.clone(), &routed.params, RequestedCall::new(&request, &shown))
             }
             None => Subject::elicitation(&shown),
         };
-        askable.open().list(&record, since, subject)
+        responders.pending().list(&record, since, subject)
     });
     // Non-interactive clients are not asked; they decline forms unless the form may stay pending.
-    let is_for_people = kind == QuestionKind::Permission || question.waits();
-    let takes = |own: &TurnResponder| own.takes_permissions || !is_for_people;
-    let can_be_asked = |own: &TurnResponder| asked.can_be_put_to(&own.client.link) && takes(own);
-    let spared = own.as_ref().filter(|own| !takes(own)).map(|own| own.client.connection);
-    let lacks_words =
-        own.as_ref().is_some_and(|own| own.takes_permissions && asked.has_no_words_for(&own.client.link));
+    let needs_user = kind == QuestionKind::Permission || request.waits();
+    let accepts = |own: &TurnResponder| own.is_interactive || !needs_user;
+    let can_be_asked = |own: &TurnResponder| routed.can_be_sent_to(&own.client.link) && accepts(own);
+    let excluded = own.as_ref().filter(|own| !accepts(own)).map(|own| own.client.connection);
+    let is_inexpressible =
+        own.as_ref().is_some_and(|own| own.is_interactive && routed.is_inexpressible_for(&own.client.link));
     // The turn's client is connected but cannot show forms.
-    let is_untakable = |own: &TurnResponder| {
-        kind == QuestionKind::Elicitation && own.is_there() && takes(own) && !can_be_asked(own)
+    let cannot_show = |own: &TurnResponder| {
+        kind == QuestionKind::Elicitation && own.is_connected() && accepts(own) && !can_be_asked(own)
     };
-    let declines = own.as_ref().is_some_and(is_untakable);
+    let declines = own.as_ref().is_some_and(cannot_show);
     let own = own.filter(can_be_asked);
-    let (put_to, open) = (HashMap::new(), JoinSet::new());
-    let asking = RequestDispatch { asked, record, seq, spared, lacks_words, declines, put_to, open };
-    asking.until_settled(question, &askable, own, listed).await;
+    let (sent_to, open) = (HashMap::new(), JoinSet::new());
+    let dispatch =
+        RequestDispatch { routed, record, seq, excluded, is_inexpressible, declines, sent_to, open };
+    dispatch.run(request, &responders, own, listed).await;
 }
 
 /// A request that is being sent to clients.
 struct RequestDispatch {
-    asked: Arc<RoutedRequest>,
+    routed: Arc<RoutedRequest>,
     record: RecordId,
     seq: Seq,
     /// The turn's client, if it is not asked.
-    spared: Option<ConnectionId>,
+    excluded: Option<ConnectionId>,
     /// Whether a client cannot be asked because its protocol version cannot express the request.
-    lacks_words: bool,
+    is_inexpressible: bool,
     /// Whether it is a form that the turn's connected client cannot show: without other responders it is declined.
     declines: bool,
     /// The clients it was sent to.
-    put_to: HashMap<ConnectionId, AbortHandle>,
+    sent_to: HashMap<ConnectionId, AbortHandle>,
     /// The tasks that wait for their answers.
     open: JoinSet<(ConnectionId, ResponderReply)>,
 }
 
 impl RequestDispatch {
-    async fn until_settled(
+    async fn run(
         mut self,
-        mut question: ResponderRequest,
-        askable: &Responders,
+        mut request: ResponderRequest,
+        responders: &Responders,
         mut own: Option<TurnResponder>,
         mut listed: Option<PendingGuard>,
     ) {
-        let waits = question.waits();
-        let mut changed = askable.changes();
-        let mut is_anybody_there = false;
-        let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), askable.patience());
+        let waits = request.waits();
+        let mut changed = responders.changes();
+        let mut has_invalid_answer = false;
+        let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), responders.patience());
         let mut stalls = pin!(async move {
             match link {
                 Some(link) => link.takes_nothing_for(patience).await,
@@ -184,58 +185,60 @@ impl RequestDispatch {
         });
         let mut has_stalled = false;
         loop {
-            own = own.filter(TurnResponder::is_there);
+            own = own.filter(TurnResponder::is_connected);
             let mut to_ask: Vec<_> = own.iter().map(|own| own.client.clone()).collect();
             if own.is_none() || has_stalled {
                 let is_other = |client: &Responder| {
                     own.as_ref().is_none_or(|own| own.client.connection != client.connection)
                 };
-                to_ask.extend(askable.of(&self.record).into_iter().filter(is_other));
+                to_ask.extend(responders.of(&self.record).into_iter().filter(is_other));
             }
-            self.put(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
-            if self.open.is_empty() && (is_anybody_there || self.declines || self.lacks_words || !waits) {
+            self.send_to(to_ask, own.as_ref().map(|own| own.client.connection), listed.as_ref());
+            if self.open.is_empty()
+                && (has_invalid_answer || self.declines || self.is_inexpressible || !waits)
+            {
                 // A client that was asked and gave no valid answer means a rejection. Without a client the policy
                 // decides. If a client is connected but cannot be shown the request, it is cancelled.
-                if is_anybody_there || self.declines {
-                    question.answer(ClientDecision::Reject);
-                } else if self.lacks_words {
-                    question.answer(ClientDecision::Cancel);
+                if has_invalid_answer || self.declines {
+                    request.answer(ClientDecision::Reject);
+                } else if self.is_inexpressible {
+                    request.answer(ClientDecision::Cancel);
                 }
                 return;
             }
-            question.waits_for_somebody();
-            let own_is_gone = async {
+            request.waits_for_somebody();
+            let own_disconnected = async {
                 match &mut own {
-                    Some(own) => own.gone().await,
+                    Some(own) => own.disconnected().await,
                     None => std::future::pending().await,
                 }
             };
-            let from_outside = async {
+            let external_decision = async {
                 match &mut listed {
-                    Some(listed) => listed.answered().await,
+                    Some(listed) => listed.next_decision().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = question.withdrawn() => return,
-                Some(said) = self.open.join_next() => match said {
-                    Ok((_, ResponderReply::Answer(advice))) => {
-                        question.answer(advice);
+                () = request.withdrawn() => return,
+                Some(reply) = self.open.join_next() => match reply {
+                    Ok((_, ResponderReply::Answer(decision))) => {
+                        request.answer(decision);
                         return;
                     }
-                    Ok((_, ResponderReply::Nothing)) => is_anybody_there = true,
+                    Ok((_, ResponderReply::Nothing)) => has_invalid_answer = true,
                     Ok((connection, ResponderReply::Gone)) => {
                         own = own.filter(|own| own.client.connection != connection);
                     }
                     // The request was withdrawn from this client.
                     Err(_) => {}
                 },
-                ExternalDecision { advice, counts } = from_outside => {
+                ExternalDecision { decision, counts } = external_decision => {
                     // The client that answered may have disconnected.
-                    let _ = counts.send(question.answer(advice));
+                    let _ = counts.send(request.answer(decision));
                     return;
                 }
-                () = own_is_gone => {}
+                () = own_disconnected => {}
                 () = &mut stalls, if !has_stalled => has_stalled = true,
                 _ = changed.changed() => {}
             }
@@ -243,44 +246,45 @@ impl RequestDispatch {
     }
 
     /// Sends the request to new responders, and withdraws it from those that are no longer responders.
-    fn put(&mut self, to_ask: Vec<Responder>, own: Option<ConnectionId>, listed: Option<&PendingGuard>) {
+    fn send_to(&mut self, to_ask: Vec<Responder>, own: Option<ConnectionId>, listed: Option<&PendingGuard>) {
         // A client that closed the session is no longer a responder.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
         // If it reattaches, it is asked again.
-        self.put_to.retain(|known, task| {
+        self.sent_to.retain(|known, task| {
             let is_left = is_left(known);
             if is_left {
                 task.abort();
             }
             !is_left
         });
-        let is_spared = |client: &Responder| self.spared == Some(client.connection);
+        let is_excluded = |client: &Responder| self.excluded == Some(client.connection);
         let (to_ask, others): (Vec<_>, Vec<_>) = to_ask
             .into_iter()
-            .filter(|client| !is_spared(client))
-            .partition(|client| self.asked.can_be_put_to(&client.link));
-        self.lacks_words = others.iter().any(|client| self.asked.has_no_words_for(&client.link));
+            .filter(|client| !is_excluded(client))
+            .partition(|client| self.routed.can_be_sent_to(&client.link));
+        self.is_inexpressible = others.iter().any(|client| self.routed.is_inexpressible_for(&client.link));
         if let Some(listed) = listed {
             let asked = |client: &Responder| ResponderMeta {
                 is_turns: own == Some(client.connection),
                 name: client.link.client().name.clone(),
             };
-            listed.asks(to_ask.iter().map(asked).collect());
+            listed.set_asked(to_ask.iter().map(asked).collect());
         }
         for client in to_ask {
             let connection = client.connection;
-            if self.put_to.contains_key(&connection) {
+            if self.sent_to.contains_key(&connection) {
                 continue;
             }
-            let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
+            let (routed, record, seq) = (Arc::clone(&self.routed), self.record.clone(), self.seq);
             let task = self.open.spawn(async move {
-                let Responder { link, progress, watched, elicited, .. } = client;
+                let Responder { link, updates, events, url_elicitations, .. } = client;
                 // The events that the request refers to come first. A slow client does not delay the others.
-                progress.passed(Some(seq)).await;
-                watched.passed(Some(seq)).await;
-                (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+                updates.delivered(Some(seq)).await;
+                events.delivered(Some(seq)).await;
+                let on_elicitation = |params: &str| url_elicitations.on_sent(&record, params);
+                (connection, routed.send(&link, on_elicitation).await)
             });
-            self.put_to.insert(connection, task);
+            self.sent_to.insert(connection, task);
         }
     }
 }
@@ -288,8 +292,8 @@ impl RequestDispatch {
 /// Has the turn's client read or write a file, which may be open there. If the client disconnects or takes too long, a
 /// read falls back to the host. A write fails instead: the client may have written the file, and a second write could
 /// undo its user's changes.
-async fn hand_over(
-    mut question: ResponderRequest,
+async fn forward_file_request(
+    mut request: ResponderRequest,
     record: &RecordId,
     mut own: TurnResponder,
     offer: ClientOffer,
@@ -299,14 +303,14 @@ async fn hand_over(
         ClientOffer::Writing => "fs/write_text_file",
         ClientOffer::Terminals => return,
     };
-    let Some(params) = pass_on_params(question.params(), record.as_str()) else { return };
+    let Some(params) = pass_on_params(request.params(), record.as_str()) else { return };
     let link = own.client.link.clone();
     let answer = tokio::select! {
         answer = timeout(FILE_LIMIT, link.ask(method, &params)) => answer.ok(),
-        () = own.gone() => None,
-        () = question.withdrawn() => return,
+        () = own.disconnected() => None,
+        () = request.withdrawn() => return,
     };
-    let advice = match answer {
+    let decision = match answer {
         Some(Ok(result)) => ClientDecision::Say(result.into()),
         Some(Err(ClientRequestError::Refused(error))) => ClientDecision::Fail(error),
         Some(Err(ClientRequestError::Gone | ClientRequestError::Unreadable)) | None
@@ -321,24 +325,28 @@ async fn hand_over(
         ))
         | None => return,
     };
-    question.answer(advice);
+    request.answer(decision);
 }
 
 /// The request's params with the session id and tool call ids that clients know; `None` if it names no session, or the
 /// ids cannot be read.
-async fn told_params(question: &ResponderRequest, told_ids: &ToldIds, record: &RecordId) -> Option<String> {
-    let params = pass_on_params(question.params(), record.as_str())?;
-    let row = question.lineage();
+async fn client_params(
+    request: &ResponderRequest,
+    known_ids: &RecordIds,
+    record: &RecordId,
+) -> Option<String> {
+    let params = pass_on_params(request.params(), record.as_str())?;
+    let row = request.lineage();
     if row == LineageIndex::FIRST {
         return Some(params);
     }
-    let known = told_ids.up_to(question.seq()).await.ok()?;
+    let known = known_ids.up_to(request.seq()).await.ok()?;
     Some(with_told_calls(params, |id| known.ids.other_call(id, row)))
 }
 
 /// The ids that agents used in a record, read as far as a request needs them. All requests of a turn share it, so each
 /// event is read once.
-struct ToldIds {
+struct RecordIds {
     store: Arc<dyn Store>,
     record: RecordId,
     read: Mutex<ReadIds>,
@@ -350,7 +358,7 @@ struct ReadIds {
     next: Seq,
 }
 
-impl ToldIds {
+impl RecordIds {
     fn new(store: Arc<dyn Store>, record: RecordId) -> Self {
         let read = ReadIds { ids: KnownIds::default(), next: Seq::FIRST };
         Self { store, record, read: Mutex::new(read) }
@@ -360,9 +368,9 @@ impl ToldIds {
     async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
         let mut read = self.read.lock().await;
         if read.next <= seq {
-            let kept = RecordEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
+            let events = RecordEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
             let ReadIds { ids, next } = &mut *read;
-            kept.learn_ids(ids, *next).await?;
+            events.learn_ids(ids, *next).await?;
             *next = seq.next();
         }
         Ok(read)
@@ -371,31 +379,31 @@ impl ToldIds {
 
 /// Forwards a request that an agent makes during a client's own request to that client. Unsupported ones stay
 /// unanswered.
-pub(crate) async fn of_request(mut question: ResponderRequest, request: &RpcId, link: &ClientLink) {
-    let asked = question.params();
+pub(crate) async fn forward_to_caller(mut request: ResponderRequest, id: &RpcId, link: &ClientLink) {
+    let params = request.params();
     // Each side has its own id of the request.
-    let params = match locate(asked, &[PathStep::Key("requestId")]) {
-        Some(_) => put(asked, &["requestId"], request.as_str()),
+    let renamed = match locate(params, &[PathStep::Key("requestId")]) {
+        Some(_) => put(params, &["requestId"], id.as_str()),
         None => None,
     };
-    let params = params.unwrap_or_else(|| asked.to_owned());
-    let asked = RoutedRequest { kind: question.kind(), version: question.version(), params };
-    if !asked.can_be_put_to(link) {
+    let params = renamed.unwrap_or_else(|| params.to_owned());
+    let routed = RoutedRequest { kind: request.kind(), version: request.version(), params };
+    if !routed.can_be_sent_to(link) {
         return;
     }
-    let said = tokio::select! {
-        said = asked.put_to(link, |_| {}) => said,
-        () = question.withdrawn() => return,
+    let reply = tokio::select! {
+        reply = routed.send(link, |_| {}) => reply,
+        () = request.withdrawn() => return,
     };
-    if let ResponderReply::Answer(advice) = said {
-        question.answer(advice);
+    if let ResponderReply::Answer(decision) = reply {
+        request.answer(decision);
     }
 }
 
 impl RoutedRequest {
     /// Whether a client supports this kind of request. Every client takes permission requests that its version can
     /// express.
-    fn can_be_put_to(&self, link: &ClientLink) -> bool {
+    fn can_be_sent_to(&self, link: &ClientLink) -> bool {
         #[derive(Deserialize)]
         struct Mode<'a> {
             #[serde(borrow)]
@@ -403,7 +411,7 @@ impl RoutedRequest {
         }
         let taken = link.client().elicitation;
         match self.kind {
-            QuestionKind::Permission => !self.has_no_words_for(link),
+            QuestionKind::Permission => !self.is_inexpressible_for(link),
             QuestionKind::File => false,
             QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
                 Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
@@ -413,7 +421,7 @@ impl RoutedRequest {
     }
 
     /// Whether the client's version cannot express this permission request with any of its options.
-    fn has_no_words_for(&self, link: &ClientLink) -> bool {
+    fn is_inexpressible_for(&self, link: &ClientLink) -> bool {
         let client = link.client().protocol;
         self.kind == QuestionKind::Permission
             && self.version != client
@@ -423,13 +431,13 @@ impl RoutedRequest {
     /// Reads a client's answer to a permission request with these params. If client and agent use the same version, the
     /// agent gets the client's own result, except for an unknown outcome in version 1. Between versions, an option that
     /// this client was not offered is a rejection.
-    fn permitted(
+    fn permission_decision(
         &self,
         client: ProtocolVersion,
         params: &str,
-        said: (PermissionOutcome, Box<str>),
+        answer: (PermissionOutcome, Box<str>),
     ) -> ClientDecision {
-        let (outcome, result) = said;
+        let (outcome, result) = answer;
         let is_same = self.version == client;
         let result = match outcome {
             PermissionOutcome::Selected(option) if !is_same && !offered(params).contains(&option) => {
@@ -442,18 +450,18 @@ impl RoutedRequest {
         ClientDecision::Say(result.into())
     }
 
-    /// Sends the request to one client in its protocol version. Dropping the future withdraws it. `elicited` is called
+    /// Sends the request to one client in its protocol version. Dropping the future withdraws it. `on_elicitation` is called
     /// with the params of an elicitation before it is sent.
-    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> ResponderReply {
+    async fn send(&self, link: &ClientLink, on_elicitation: impl FnOnce(&str)) -> ResponderReply {
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return ResponderReply::Nothing };
         if self.kind == QuestionKind::Elicitation {
-            elicited(&params);
+            on_elicitation(&params);
         }
-        let said = match self.kind {
+        let decision = match self.kind {
             QuestionKind::Permission => {
-                let said = link.pass_on_question(&params).await;
-                said.map(|said| self.permitted(client, &params, said))
+                let answer = link.pass_on_question(&params).await;
+                answer.map(|answer| self.permission_decision(client, &params, answer))
             }
             QuestionKind::File => return ResponderReply::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
@@ -465,8 +473,8 @@ impl RoutedRequest {
                 })
             }),
         };
-        match said {
-            Ok(advice) => ResponderReply::Answer(advice),
+        match decision {
+            Ok(decision) => ResponderReply::Answer(decision),
             Err(
                 ClientRequestError::NotSent(WireError::Closed | WireError::WriteFailed { .. })
                 | ClientRequestError::Gone,

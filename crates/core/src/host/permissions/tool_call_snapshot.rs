@@ -28,9 +28,9 @@ const ANSWER_BYTES: usize = 16 << 20;
 
 /// The tool call that a pending request is about.
 #[derive(Debug)]
-pub(crate) struct AskedCall {
+pub(crate) struct RequestedCall {
     /// The call as described in the request itself.
-    told: ToolCallSnapshot,
+    in_request: ToolCallSnapshot,
     /// The agent's own id for it; `seq` and `lineage` locate the request.
     id: Option<String>,
     seq: Seq,
@@ -64,24 +64,24 @@ impl Default for AnswerBytes {
     }
 }
 
-impl AskedCall {
+impl RequestedCall {
     /// The call of a request; `params` is the version 1 form.
-    pub(crate) fn new(question: &ResponderRequest, params: &str) -> Self {
-        let own: Value = serde_json::from_str(question.params()).unwrap_or_default();
+    pub(crate) fn new(request: &ResponderRequest, params: &str) -> Self {
+        let own: Value = serde_json::from_str(request.params()).unwrap_or_default();
         let id = own.pointer("/toolCall/toolCallId").or_else(|| own.pointer("/subject/toolCall/toolCallId"));
-        let told: Value = serde_json::from_str(params).unwrap_or_default();
-        let told = told.get("toolCall").and_then(Value::as_object);
+        let sent: Value = serde_json::from_str(params).unwrap_or_default();
+        let call = sent.get("toolCall").and_then(Value::as_object);
         Self {
-            told: told.map(ToolCallSnapshot::of).unwrap_or_default(),
+            in_request: call.map(ToolCallSnapshot::of).unwrap_or_default(),
             id: id.and_then(Value::as_str).map(str::to_owned),
-            seq: question.seq(),
-            lineage: question.lineage(),
+            seq: request.seq(),
+            lineage: request.lineage(),
             whole: OnceCell::new(),
         }
     }
 
     /// All known members, as far as they fit.
-    pub(crate) async fn told(
+    pub(crate) async fn snapshot(
         &self,
         store: &Arc<dyn Store>,
         record: &RecordId,
@@ -89,7 +89,7 @@ impl AskedCall {
     ) -> ToolCallSnapshot {
         let whole = self.whole.get_or_try_init(|| self.with_earlier(store, record)).await;
         // If the earlier events cannot be read, the request's own members remain.
-        whole.unwrap_or(&self.told).within(left)
+        whole.unwrap_or(&self.in_request).within(left)
     }
 
     async fn with_earlier(
@@ -99,20 +99,20 @@ impl AskedCall {
     ) -> Result<ToolCallSnapshot, StoreError> {
         let mut call = match &self.id {
             Some(id) => {
-                let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(self.seq));
-                let mut earlier = Earlier::new(id, self.lineage);
-                kept.of_last_turn(|event| earlier.take(event)).await?;
+                let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(self.seq));
+                let mut earlier = EarlierUpdates::new(id, self.lineage);
+                events.visit_last_turn(|event| earlier.on_event(event)).await?;
                 earlier.call
             }
             None => Map::new(),
         };
         // An earlier value must not replace a member that the request has but that is too long.
-        call.retain(|name, _| !self.told.left_out.contains(name));
+        call.retain(|name, _| !self.in_request.left_out.contains(name));
         // In version 1 null means absent.
-        let said = self.told.call.iter().filter(|(_, value)| !value.is_null());
-        call.extend(said.map(|(name, value)| (name.clone(), value.clone())));
+        let own = self.in_request.call.iter().filter(|(_, value)| !value.is_null());
+        call.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         let mut whole = ToolCallSnapshot::of(&call);
-        whole.left_out.extend(self.told.left_out.iter().cloned());
+        whole.left_out.extend(self.in_request.left_out.iter().cloned());
         Ok(whole)
     }
 }
@@ -125,43 +125,43 @@ impl ToolCallSnapshot {
 
     /// The members that fit into the reply.
     fn within(&self, left: &mut AnswerBytes) -> Self {
-        let mut told = Self::fitting(&self.call, |length| {
+        let mut snapshot = Self::fitting(&self.call, |length| {
             let fits = length <= left.0;
             left.0 -= if fits { length } else { 0 };
             fits
         });
-        told.left_out.extend(self.left_out.iter().cloned());
-        told
+        snapshot.left_out.extend(self.left_out.iter().cloned());
+        snapshot
     }
 
     fn fitting(call: &Map<String, Value>, mut fits: impl FnMut(usize) -> bool) -> Self {
-        let mut told = Self::default();
+        let mut snapshot = Self::default();
         for name in MEMBERS {
             let Some(value) = call.get(name) else { continue };
             if fits(value.to_string().len()) {
-                told.call.insert(name.to_owned(), value.clone());
+                snapshot.call.insert(name.to_owned(), value.clone());
             } else {
-                told.left_out.push(name.to_owned());
+                snapshot.left_out.push(name.to_owned());
             }
         }
-        told
+        snapshot
     }
 }
 
 /// Collects what the agent sent about a call before the request.
-struct Earlier<'a> {
+struct EarlierUpdates<'a> {
     id: &'a str,
     lineage: LineageIndex,
     translation: UpdatesToV1,
     call: Map<String, Value>,
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> EarlierUpdates<'a> {
     fn new(id: &'a str, lineage: LineageIndex) -> Self {
         Self { id, lineage, translation: UpdatesToV1::new(), call: Map::new() }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         // Cheap filter: parse only lines that may be about a tool call. JSON may escape the name.
         let may_be = event.kind == EventKind::Update
             && event.lineage == self.lineage
@@ -170,20 +170,20 @@ impl<'a> Earlier<'a> {
             return;
         }
         let updates = if event.protocol == ProtocolVersion::V2.number() {
-            self.translated(&event.body)
+            self.translate(&event.body)
         } else {
             match content(event) {
                 Content::Update(update) => vec![update],
                 _ => Vec::new(),
             }
         };
-        for told in updates {
-            if let Update::Tool { call, fields } = told
+        for update in updates {
+            if let Update::Tool { call, fields } = update
                 && *call == *self.id
                 && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
             {
                 // An id may be reused. Policies decide by the newest call, so that one is shown.
-                if fields.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
+                if fields.get("sessionUpdate").is_some_and(|kind| kind == "tool_call") {
                     self.call.clear();
                 }
                 self.call.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
@@ -192,7 +192,7 @@ impl<'a> Earlier<'a> {
     }
 
     /// The updates of a version 2 line, in version 1.
-    fn translated(&mut self, line: &str) -> Vec<Update> {
+    fn translate(&mut self, line: &str) -> Vec<Update> {
         #[derive(Deserialize)]
         struct Line<'a> {
             #[serde(borrow)]
@@ -205,7 +205,7 @@ impl<'a> Earlier<'a> {
         }
         let Ok(Line { params }) = serde_json::from_str(line) else { return Vec::new() };
         let updates = self.translation.update(params.update.get());
-        updates.iter().map(|told| update(&format!(r#"{{"update":{told}}}"#))).collect()
+        updates.iter().map(|line| update(&format!(r#"{{"update":{line}}}"#))).collect()
     }
 }
 

@@ -29,7 +29,7 @@ struct ElicitationIdParams<'a> {
 
 impl UrlElicitations {
     /// Stores the id of an `elicitation/create` that the client is sent.
-    pub(crate) fn asked(&self, record: &RecordId, params: &str) {
+    pub(crate) fn on_sent(&self, record: &RecordId, params: &str) {
         let Ok(ElicitationIdParams { elicitation_id }) = serde_json::from_str(params) else { return };
         let mut open = self.0.lock();
         if open.len() == REMEMBERED {

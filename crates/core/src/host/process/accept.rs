@@ -26,8 +26,8 @@ use super::unprompted;
 use crate::home::HostLock;
 use crate::home::local_socket::LocalSocket;
 use crate::host::Host;
-use crate::host::connection;
 use crate::host::connection::Connection;
+use crate::host::connection::capabilities::host_offer;
 use crate::protocol::limits::limits;
 use crate::protocol::rpc_error;
 
@@ -42,17 +42,17 @@ const MAX_CONFINED: usize = 256;
 /// After how long a client without `initialize` may be disconnected for others, once the host is full.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// How long to wait after a failed accept, which means that files or memory are short.
-const REST: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// How many stop-if-idle requests may be queued.
 const IDLE_STOPS: usize = 8;
 /// How often the host checks that its socket and its store still exist.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// How many sessions without an agent and a client stay in memory.
 const UNUSED_SESSIONS: usize = 64;
 /// Serves clients until the host is stopped, has had no client and no live session for `linger`, or has lost its store.
 /// Then it closes the socket and ends its sessions. The returned lock is still held.
 pub(crate) async fn serve(
-    mut door: HostListener,
+    mut listener: HostListener,
     host: &Arc<Host>,
     home: &str,
     linger: Duration,
@@ -61,13 +61,13 @@ pub(crate) async fn serve(
     let mut clients = JoinSet::new();
     let mut live = host.engine.live();
     let mut stopping = host.stopping.subscribe();
-    let (ask, mut idle_stops) = mpsc::channel(IDLE_STOPS);
+    let (sender, mut idle_stops) = mpsc::channel(IDLE_STOPS);
     // A host is served once.
-    drop(host.idle_stops.set(ask));
+    drop(host.idle_stops.set(sender));
     let mut idle_since = Instant::now();
     let mut not_before = Instant::now();
-    let mut glances = tokio::time::interval(LOOK);
-    glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut checks = tokio::time::interval(CHECK_EVERY);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let max_clients = max_clients();
     let confined = Arc::new(Semaphore::new(MAX_CONFINED.min(max_clients / 2)));
     let mut sweeps = tokio::time::interval_at(Instant::now() + unprompted::FIRST_LOOK, unprompted::EVERY);
@@ -78,50 +78,50 @@ pub(crate) async fn serve(
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => break,
-            accepted = accept(&door, not_before), if !is_full => match accepted {
+            accepted = accept(&listener, not_before), if !is_full => match accepted {
                 Ok(stream) => {
                     clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned(), Arc::clone(&confined)));
                 }
-                Err(_) => not_before = Instant::now() + REST,
+                Err(_) => not_before = Instant::now() + ACCEPT_RETRY,
             },
             Some(_) = clients.join_next() => idle_since = Instant::now(),
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
             Some(reply) = idle_stops.recv() => {
                 // The requesting client counts itself.
-                let goes = clients.len() <= 1 && *live.borrow() == 0;
+                let stops = clients.len() <= 1 && *live.borrow() == 0;
                 // If the requesting client is gone, another may have taken its place.
-                if reply.send(goes).is_ok() && goes {
+                if reply.send(stops).is_ok() && stops {
                     break;
                 }
             }
-            _ = glances.tick() => {
+            _ = checks.tick() => {
                 if !has_store() {
                     break;
                 }
                 // A failure is retried at the next tick.
-                drop(door.keep_open());
+                drop(listener.keep_open());
                 host.engine.free_unused(UNUSED_SESSIONS);
             }
             _ = sweeps.tick() => {
                 let host = Arc::clone(host);
-                host.clone().works.see_through(async move { host.remove_unprompted().await });
+                host.clone().background.spawn(async move { host.remove_unprompted().await });
             }
         }
     }
     // Later stop-if-idle requests find the channel closed: the host is stopping.
     drop(idle_stops);
-    let given_up = door.close();
+    let lock = listener.close();
     host.shut_down().await;
     let farewell = async { while clients.join_next().await.is_some() {} };
     // A client that does not read its last replies loses them.
     drop(tokio::time::timeout(FAREWELL, farewell).await);
-    given_up
+    lock
 }
 
-async fn accept(door: &HostListener, not_before: Instant) -> io::Result<UnixStream> {
+async fn accept(listener: &HostListener, not_before: Instant) -> io::Result<UnixStream> {
     sleep_until(not_before).await;
-    door.accept().await
+    listener.accept().await
 }
 
 /// How many clients may be served: each needs two open files, and agents need some too.
@@ -130,7 +130,7 @@ fn max_clients() -> usize {
     usize::try_from(files / 3).map_or(MAX_CLIENTS, |third| third.clamp(2, MAX_CLIENTS))
 }
 
-async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places: Arc<Semaphore>) {
+async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, slots: Arc<Semaphore>) {
     // The socket's directory already excludes other users; this is a second check.
     let Ok(peer) = stream.peer_cred() else { return };
     if peer.uid() != rustix::process::getuid().as_raw() {
@@ -139,8 +139,8 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, places:
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
     // A client whose process cannot be identified counts as confined.
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
-    let place = if confined { Some(places.try_acquire()) } else { None };
-    if let Some(Err(_)) = place {
+    let slot = if confined { Some(slots.try_acquire()) } else { None };
+    if let Some(Err(_)) = slot {
         return refuse(&stream).await;
     }
     let Ok(socket) = LocalSocket::new(stream) else { return };
@@ -166,7 +166,7 @@ async fn refuse(stream: &UnixStream) {
     }
 }
 
-/// Waits until a full host needs the place of a client that has not sent `initialize` for long.
+/// Waits until a full host needs the slot of a client that has not sent `initialize` for long.
 async fn displaced(connection: &Connection) {
     let host = &connection.host;
     let mut is_full = host.is_full.subscribe();
@@ -179,6 +179,6 @@ async fn displaced(connection: &Connection) {
 pub(crate) async fn serve_connection(peer: Peer, incoming: InboundStream, connection: Arc<Connection>) {
     let host = Arc::clone(&connection.host);
     let _counted = CountGuard::one(&host.clients);
-    let offer = connection::offer(&host.version);
+    let offer = host_offer(&host.version);
     Box::pin(agent::serve(peer, incoming, connection, offer, GRACE)).await;
 }

@@ -14,17 +14,17 @@ pub(crate) struct BackgroundTasks(Lock<JoinSet<()>>);
 
 impl BackgroundTasks {
     /// Starts a task that runs to its end.
-    pub(crate) fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut works = self.0.lock();
-        while works.try_join_next().is_some() {}
-        works.spawn(work);
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
     }
 
     /// Waits until all tasks are done, and aborts those that take longer than `limit`.
-    pub(crate) async fn done_within(&self, limit: Duration) {
-        let mut works = std::mem::take(&mut *self.0.lock());
-        let done = async { while works.join_next().await.is_some() {} };
+    pub(crate) async fn finish_within(&self, limit: Duration) {
+        let mut tasks = std::mem::take(&mut *self.0.lock());
+        let done = async { while tasks.join_next().await.is_some() {} };
         drop(timeout(limit, done).await);
-        works.shutdown().await;
+        tasks.shutdown().await;
     }
 }

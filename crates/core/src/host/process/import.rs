@@ -16,7 +16,8 @@ use crate::store::import_acpx::{
     Reserve, SkipReason, import,
 };
 
-use crate::host::connection::methods::read;
+use crate::host::connection::access::{ClientAccess, UserAction};
+use crate::protocol::acpx_meta::read_params;
 use crate::protocol::import_params::{
     AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
 };
@@ -57,27 +58,28 @@ impl Reserve for InEngine<'_> {
 impl Importer {
     /// Imports for a client. A confined client may import only the home's own directory, and names no agents: other
     /// files could change the settings of any record, and a name could start another program.
-    pub(crate) async fn answer(
+    pub(crate) async fn import(
         &self,
         engine: &Engine,
         call: &ExtensionCall,
-        is_confined: bool,
+        access: &ClientAccess,
     ) -> Result<String, CallError> {
-        let ImportParams { directory, dry_run, mut agents } = read(call)?;
+        let ImportParams { directory, dry_run, mut agents } = read_params(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         // A dead disk does not block other imports.
         let (path, own) = (directory.clone(), self.own_directory.clone());
-        let look = move || path.canonicalize().map(|real| own.canonicalize().is_ok_and(|own| own == real));
-        let asked = engine.disk().ask(&directory, look).await;
-        let is_own = asked.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
-        if is_confined {
-            if !matches!(is_own, Ok(true)) {
-                return Err(rpc_error::not_allowed("import sessions from other directories"));
-            }
+        let is_own_directory =
+            move || path.canonicalize().map(|real| own.canonicalize().is_ok_and(|own| own == real));
+        let answer = engine.disk().ask(&directory, is_own_directory).await;
+        let is_own = answer.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
+        if !matches!(is_own, Ok(true)) {
+            access.check(UserAction::ImportDirectory)?;
+        }
+        if access.is_confined() {
             agents.clear();
         }
         is_own.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
-        let _alone = self.one_at_a_time.lock().await;
+        let _lock = self.one_at_a_time.lock().await;
         let reserve = &InEngine { engine, mode };
         let living = ProcessIdentity::living;
         let name_of = |argv: &[String]| ConfiguredAgent::name_of(&agents, self.name_of, argv);
@@ -96,9 +98,9 @@ pub async fn import_alone(
     mode: ImportMode,
 ) -> Result<ImportMeta, ImportError> {
     let host = HostId::new("import").expect("the name is not empty");
-    let (nobody, living) = (HashSet::new(), ProcessIdentity::living);
+    let (no_reservation, living) = (HashSet::new(), ProcessIdentity::living);
     let name_of = |argv: &[String]| ConfiguredAgent::name_of(agents, built_in, argv);
-    let options = ImportOptions { host: &host, name_of: &name_of, living, reserve: &nobody, mode };
+    let options = ImportOptions { host: &host, name_of: &name_of, living, reserve: &no_reservation, mode };
     Ok(import(store, directory, options).await?.into())
 }
 

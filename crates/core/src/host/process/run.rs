@@ -95,12 +95,12 @@ pub async fn run(
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
-    let host = Host::made_of(engine, store, server_file, Some(importer), version.clone(), patience);
+    let host = Host::with_importer(engine, store, server_file, Some(importer), version.clone(), patience);
     let host = Arc::new(host);
-    let door = HostListener::open(place, lock, version)?;
+    let listener = HostListener::open(place, lock, version)?;
     ready(&host, &swept);
     // Held to the end, so that no other host starts before this one is done.
-    let _lock = serve(door, &host, &home, linger, || file.is_in_place()).await;
+    let _lock = serve(listener, &host, &home, linger, || file.is_in_place()).await;
     orphans.release().await;
     if file.is_in_place() { Ok(()) } else { Err(StoreError::Gone { path: file.path().to_owned() }.into()) }
 }

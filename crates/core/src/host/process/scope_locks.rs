@@ -16,7 +16,7 @@ type ScopeKey = (Scope, AbsolutePath);
 
 impl ScopeLocks {
     /// Waits for the lock of this scope in this directory.
-    pub(crate) async fn alone(&self, scope: &Scope, real_cwd: &AbsolutePath) -> OwnedMutexGuard<()> {
+    pub(crate) async fn lock(&self, scope: &Scope, real_cwd: &AbsolutePath) -> OwnedMutexGuard<()> {
         let lock = {
             let mut scopes = self.0.lock();
             scopes.retain(|_, lock| Arc::strong_count(lock) > 1);

@@ -6,11 +6,8 @@
 //! If the agent fails, our records are still listed. A session that an ACP client created and never prompted is not
 //! listed.
 
-mod agent_page;
 mod agent_rows;
 mod cursor;
-
-pub(crate) use agent_page::PendingPage;
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -26,7 +23,7 @@ use crate::protocol::acpx_meta::{acpx_meta, client_session, problem};
 use crate::protocol::meta::{IdsMeta, ListMeta, NewMeta};
 use crate::protocol::rpc_error;
 use crate::store::RecordFilter;
-use agent_rows::TheirPage;
+use agent_rows::AgentRows;
 
 /// The minimum number of records in a page of ours, if there are as many.
 const PAGE: usize = 100;
@@ -35,43 +32,41 @@ const PAGE: usize = 100;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long an agent may take to start and to list its sessions on a later page.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LATER_WAIT: Duration = Duration::from_secs(10);
 
-/// One page of `session/list`, for the sessions of `agent`, or of all agents if there is none.
-pub(crate) async fn page(
-    client: &Connection,
-    call: ListCall,
-    agent: Option<NewSession>,
-) -> Result<SessionPage, CallError> {
+/// One page of `session/list`, for the sessions of one agent, or of all agents if the client names none.
+pub(crate) async fn list(client: &Connection, call: ListCall) -> Result<SessionPage, CallError> {
+    let agent = listed_agent(client, &call)?;
     let cursor = call.cursor.as_deref().map(|text| ListCursor::read(text).ok_or_else(unknown_cursor));
     match (cursor.transpose()?, agent) {
-        (None, agent) => first(client, call.cwd, agent).await,
+        (None, agent) => first_page(client, call.cwd, agent).await,
         (Some(ListCursor { began, after: Some(after), theirs }), agent) => {
-            // A deleted record still has its place.
+            // A deleted record still has its position.
             let record = client.host.store.record(after.clone()).await.map_err(rpc_error::not_kept)?;
             record.ok_or_else(unknown_cursor)?;
-            let ours = ours(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
-            Ok(answer(ours.rows, ListCursor { began, after: ours.last, theirs }, None))
+            let records = record_page(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
+            Ok(reply(records.rows, ListCursor { began, after: records.last, theirs }, None))
         }
         (Some(ListCursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
-            let page = agent_rows::page(client, began.clone(), theirs, call.cwd, agent, PATIENCE).await?;
-            let TheirPage { rows, next, problem } = page;
-            Ok(answer(rows, ListCursor { began, after: None, theirs: next }, problem))
+            let page = agent_rows::page(client, began.clone(), theirs, call.cwd, agent, LATER_WAIT).await?;
+            let AgentRows { rows, next, problem } = page;
+            Ok(reply(rows, ListCursor { began, after: None, theirs: next }, problem))
         }
         (Some(_), _) => Err(unknown_cursor()),
     }
 }
 
 /// The first page: the first of our records, and what the agent lists in time.
-async fn first(
+async fn first_page(
     client: &Connection,
     cwd: Option<AbsolutePath>,
     agent: Option<NewSession>,
 ) -> Result<SessionPage, CallError> {
-    let RecordPage { mut rows, began, last } = ours(&client.host, None, cwd.clone(), agent.as_ref()).await?;
+    let RecordPage { mut rows, began, last } =
+        record_page(&client.host, None, cwd.clone(), agent.as_ref()).await?;
     let (mut theirs, mut problem) = (None, None);
     if let Some(agent) = agent
-        && may_list(&client.host, agent.clone()).await?
+        && may_have_list(&client.host, agent.clone()).await?
     {
         let begin = AgentListCursor::default();
         let page = agent_rows::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
@@ -79,27 +74,25 @@ async fn first(
         (theirs, problem) = (page.next, page.problem);
     }
     rows.sort_by_key(|row| Reverse(row.updated_at));
-    Ok(answer(rows, ListCursor { began, after: last, theirs }, problem))
+    Ok(reply(rows, ListCursor { began, after: last, theirs }, problem))
 }
 
 /// A page with the next cursor, and the reason if the agent's sessions are missing.
-fn answer(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<String>) -> SessionPage {
+fn reply(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<String>) -> SessionPage {
     let next_cursor = (next.after.is_some() || next.theirs.is_some()).then(|| next.text());
     let meta = problem.map_or_else(Meta::new, |why| acpx_meta(&ListMeta { remote_error: Some(why) }));
     SessionPage { sessions, next_cursor, meta }
 }
 
-impl Connection {
-    /// The agent whose sessions are listed, with its start parameters; `None` for all agents.
-    pub(crate) fn listing(&self, call: &ListCall) -> Result<Option<NewSession>, CallError> {
-        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
-        let Some(agent) = self.defaults.agent(meta.agent.take()) else { return Ok(None) };
-        self.defaults.complete(&mut meta.start);
-        let anywhere = || AbsolutePath::new("/").expect("the root is an absolute path");
-        let cwd = call.cwd.clone().or_else(|| self.defaults.cwd()).unwrap_or_else(anywhere);
-        let environment = meta.start.take_environment(&agent);
-        Ok(Some(NewSession::new(agent, cwd, environment)))
-    }
+/// The agent whose sessions are listed, with its start parameters; `None` for all agents.
+fn listed_agent(client: &Connection, call: &ListCall) -> Result<Option<NewSession>, CallError> {
+    let mut meta: NewMeta = client.access.authorized_meta(call.meta.as_deref())?;
+    let Some(agent) = client.defaults.agent(meta.agent.take()) else { return Ok(None) };
+    client.defaults.complete(&mut meta.start);
+    let root = || AbsolutePath::new("/").expect("the root is an absolute path");
+    let cwd = call.cwd.clone().or_else(|| client.defaults.cwd()).unwrap_or_else(root);
+    let environment = meta.start.take_environment(&agent);
+    Ok(Some(NewSession::new(agent, cwd, environment)))
 }
 
 /// A page of our records.
@@ -112,7 +105,7 @@ struct RecordPage {
 }
 
 /// The first page of our records, or the one after a record.
-async fn ours(
+async fn record_page(
     host: &Host,
     mut after: Option<RecordId>,
     cwd: Option<AbsolutePath>,
@@ -141,26 +134,21 @@ async fn ours(
 }
 
 /// Whether an agent may have a list of its own.
-async fn may_list(host: &Host, agent: NewSession) -> Result<bool, CallError> {
+async fn may_have_list(host: &Host, agent: NewSession) -> Result<bool, CallError> {
     let known = host.engine.known_capabilities(agent).await.map_err(|error| host.refused(&error))?;
     Ok(known.is_none_or(|known| known.sessions.list))
 }
 
 async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
     let title = title(&*host.store, &record).await.map_err(rpc_error::not_kept)?;
-    let row = record.lineage.current();
-    let ids = IdsMeta {
-        acpx_record_id: record.id.to_string(),
-        acpx_session_id: row.session.to_string(),
-        agent_session_id: row.agent_session.as_ref().map(|inner| inner.as_str().to_owned()),
-    };
+    let (session, meta) = (client_session(&record.id), acpx_meta(&IdsMeta::from(record.identity())));
     Ok(SessionSummary {
-        session: client_session(&record.id),
+        session,
         cwd: record.cwd,
         additional_directories: record.additional_directories,
         title,
         updated_at: Some(record.updated_at),
-        meta: acpx_meta(&ids),
+        meta,
         passed_on: None,
     })
 }

@@ -1,26 +1,31 @@
-//! Restores a stored session for a client (`session/load`, `session/resume`): resolves the replay cursor, attaches with
-//! the client's start parameters, and replays the conversation while the agent is restored.
+//! Restores a stored session for a client (`session/load`, `session/resume`).
+//!
+//! Everything that can be refused is checked before anything changes: the session must be a record or adoptable from the
+//! agent, and must work in the client's directory. Then the client is attached with its start parameters, and the
+//! conversation is replayed while the agent is restored.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use crate::acp::Cursor;
-use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
+use crate::acp::agent::{CallError, ClientLink, NewCall, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
-use crate::engine::{RestoreSession, Session};
+use crate::engine::{RestoreSession, Session, SessionError};
 use crate::machine::WakeOutcome;
-use crate::model::{AcpSessionId, AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
+use crate::model::{AcpSessionId, AgentError, LineageReason, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
-use super::create::OpenedSession;
-use crate::host::attach::attachment;
-use crate::host::attach::attachment::{AnswerGate, Attachment, PausedStream};
-use crate::host::attach::foreign_turns::{OthersTurns, wants_states};
-use crate::host::attach::replay::{CursorError, RecordEvents, Replaying, standing};
+use super::create::{OpenedSession, SetupMismatch};
+use super::mcp_servers::recover_servers;
+use super::set_config;
+use crate::host::attach::foreign_turns::{ForeignTurns, wants_states};
+use crate::host::attach::replay::{CursorError, RecordEvents, ReplayReader, state_before};
+use crate::host::attach::stream::{PausedStream, send_lines};
 use crate::host::connection::Connection;
+use crate::host::connection::access::UserAction;
 use crate::protocol::acpx_meta::{client_session, problem, record_of};
-use crate::protocol::meta::{AgentMeta, FallbackMeta, ReplayMeta, RestoreMeta};
+use crate::protocol::meta::{FallbackMeta, KeptMeta, ReplayMeta, RestoreMeta};
 use crate::protocol::rpc_error;
 
 /// The field of a version 2 client's replay cursor.
@@ -28,245 +33,315 @@ const STANDARD_FIELD: &str = "replayFrom";
 /// The field of a version 1 client's replay cursor.
 const OUR_FIELD: &str = "_meta.acpx.replayFrom";
 
-impl Connection {
-    /// Restores a session. If the client wants a replay, it starts at the client's cursor or at `usual`, and runs while
-    /// the agent is restored.
-    pub(crate) async fn bring_back(
-        &self,
-        call: RestoreCall,
-        link: &ClientLink,
-        usual: Option<Cursor>,
-    ) -> Result<SessionSetup, CallError> {
-        // Check everything that can be refused before anything changes.
-        let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
-        if !meta.start.settings.is_empty() {
-            self.may_choose()?;
+/// Where a client's replay begins, and the field that says so.
+type CursorField<'a> = (&'a Cursor, &'a str);
+
+/// Restores a session. If the client wants a replay, it starts at the client's cursor or at `default_cursor`, and runs
+/// while the agent is restored.
+pub(crate) async fn load(
+    client: &Connection,
+    call: RestoreCall,
+    link: &ClientLink,
+    default_cursor: Option<Cursor>,
+) -> Result<SessionSetup, CallError> {
+    let mut meta: RestoreMeta = client.access.authorized_meta(call.meta.as_deref())?;
+    if !meta.start.settings.is_empty() {
+        client.access.check(UserAction::ChangeSettings)?;
+    }
+    if meta.wishes.fallback == Some(FallbackMeta::Reset) || meta.return_to.is_some() {
+        client.check_record(UserAction::ResetSession, &record_of(&call.session))?;
+    }
+    client.defaults.complete(&mut meta.start);
+    let cursor = match (&call.replay_from, meta.replay_from.take()) {
+        (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
+        (None, Some(wanted)) => Cursor::of_value(&wanted, OUR_FIELD)?,
+        (None, None) => default_cursor,
+    };
+    let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
+    client.check_directories(&call.additional_directories).await?;
+    let cursor_field = cursor.as_ref().zip(Some(field));
+    let adopted = resolve_record(client, &call, cursor_field, link.client().protocol).await?;
+    let (session, created) = (call.session.clone(), adopted.is_some());
+    let (opened, start) = attach_and_prepare(client, call, &mut meta, cursor_field, link).await?;
+    let record = opened.session.record_id().clone();
+    let (Some(cursor), Some(start)) = (cursor, start) else {
+        let wake = adopted.or(wake(client, &opened, &meta).await?);
+        // A running update stream continues after the reply, at its current position.
+        let paused = client.attachments.pause_updates(&record).await;
+        let from = paused.as_ref().map_or(opened.from, PausedStream::next);
+        send_state(client, &record, from, None, link).await?;
+        let reply = OpenedSession { created, wake, from, ..opened }.into_reply(client, session, link);
+        drop(paused);
+        return Ok(reply);
+    };
+    // Pause until the reply is decided. If a step fails, the stream continues.
+    let paused = client.attachments.pause_updates(&record).await;
+    let events = stored_events(client, &opened.session);
+    let from = events.end();
+    let replay = replay(client, events, start, meta.replay, link);
+    let (replayed, wake) = tokio::join!(replay, wake(client, &opened, &meta));
+    let wake = adopted.or(wake?);
+    replayed?.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
+    // A client that continues after a known event may have missed the end of a turn.
+    let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
+    send_state(client, &record, from, missed, link).await?;
+    Ok(OpenedSession { created, wake, from, paused, ..opened }.into_reply(client, session, link))
+}
+
+/// Returns an error unless the session is a record in the client's directory. An unknown session is adopted if the
+/// connection's agent has it; the outcome is then returned.
+async fn resolve_record(
+    client: &Connection,
+    call: &RestoreCall,
+    cursor: Option<CursorField<'_>>,
+    version: ProtocolVersion,
+) -> Result<Option<WakeOutcome>, CallError> {
+    let record = record_of(&call.session);
+    client.access.check_mcp_servers(call.mcp_servers.as_deref().unwrap_or_default())?;
+    // A deleted id stays reserved.
+    let stored = client.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
+    let Some(stored) = stored else { return adopt(client, &record, call, cursor, version).await };
+    if stored.lifecycle.is_deleted() || !client.can_see(&stored) {
+        return Err(rpc_error::unknown(&record));
+    }
+    let checked = Box::pin(client.host.engine.check_directory(&stored, &call.cwd)).await;
+    checked.map(|()| None).map_err(|error| client.refused(&error))
+}
+
+async fn adopt(
+    client: &Connection,
+    record: &RecordId,
+    call: &RestoreCall,
+    cursor: Option<CursorField<'_>>,
+    version: ProtocolVersion,
+) -> Result<Option<WakeOutcome>, CallError> {
+    let Some(agent) = client.defaults.agent(None) else { return Err(rpc_error::unknown(record)) };
+    let owners = client.host.store.owners(agent.clone(), vec![call.session.clone()]).await;
+    if !owners.map_err(rpc_error::not_kept)?.is_empty() {
+        // A record already has this session, and a second record would write to it at the same time.
+        return Err(rpc_error::unknown(record));
+    }
+    // Nothing is stored yet, so no other cursor can be valid.
+    if let Some((_, field)) = cursor.filter(|(cursor, _)| **cursor != Cursor::Start) {
+        return Err(problem(field, "names a place that is not there: nothing is kept of this session yet"));
+    }
+    let mut meta: RestoreMeta = client.access.authorized_meta(call.meta.as_deref())?;
+    let RestoreCall { session, cwd, additional_directories, mcp_servers, meta: call_meta, unknown, .. } =
+        call.clone();
+    let mcp_servers = mcp_servers.unwrap_or_default();
+    let call = NewCall { cwd, additional_directories, mcp_servers, meta: call_meta, unknown };
+    let new = client.new_session(agent, call, &mut meta.start, version)?;
+    let permit = client.reserve_slot(None).await?;
+    match client.host.engine.adopt(new, session).await {
+        Ok((_, wake)) => {
+            permit.commit(record);
+            Ok(Some(wake))
         }
-        if meta.wishes.fallback == Some(FallbackMeta::Reset) || meta.return_to.is_some() {
-            self.may_end(&record_of(&call.session), "reset other sessions")?;
+        // The agent does not have the session, or restores none.
+        Err(SessionError::Agent(AgentError::NotRestored { reason, cause, .. }))
+            if cause.is_none() || reason == LineageReason::AgentLost.as_str() =>
+        {
+            Err(rpc_error::unknown(record))
         }
-        self.defaults.complete(&mut meta.start);
-        let cursor = match (&call.replay_from, meta.replay_from.take()) {
-            (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
-            (None, Some(wanted)) => Cursor::of_value(&wanted, OUR_FIELD)?,
-            (None, None) => usual,
-        };
-        let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
-        self.are_directories(&call.additional_directories).await?;
-        let place = cursor.as_ref().zip(Some(field));
-        let adopted = self.look_for(&call, place, link.client().protocol).await?;
-        let (client, created) = (call.session.clone(), adopted.is_some());
-        let (opened, start) = self.take_up(call, &mut meta, place, link).await?;
-        let record = opened.session.record_id().clone();
-        let (Some(cursor), Some(start)) = (cursor, start) else {
-            let how = adopted.or(self.wake(&opened, &meta).await?);
-            // A running update stream continues after the reply, at its current position.
-            let paused = self.pause_updates(&record).await;
-            let from = paused.as_ref().map_or(opened.from, PausedStream::next);
-            self.tell_standing(&record, from, None, link).await?;
-            let answer = self.answer(
-                client,
-                OpenedSession { created, how, from, ..opened },
-                AnswerGate::default(),
-                link,
-            );
-            drop(paused);
-            return Ok(answer);
-        };
-        // Pause until the reply is decided. If a step fails, the stream continues.
-        let paused = self.pause_updates(&record).await;
-        let kept = self.kept(&opened.session);
-        let from = kept.end();
-        let replay = self.replay(kept, start, meta.replay, link);
-        let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
-        let how = adopted.or(how?);
-        replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        // A client that continues after a known event may have missed the end of a turn.
-        let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
-        self.tell_standing(&record, from, missed, link).await?;
-        let opened = OpenedSession { created, how, from, paused, ..opened };
-        Ok(self.answer(client, opened, AnswerGate::default(), link))
+        Err(error) => Err(rpc_error::without_session(client.refused(&error))),
     }
+}
 
-    /// The session's events stored so far.
-    fn kept(&self, session: &Session) -> RecordEvents {
-        RecordEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
-    }
-
-    /// Sends the session's state before its next event to a version 2 client, with the last end of work if the client
-    /// missed it. A version 1 client that asks for other turns gets the running turn.
-    async fn tell_standing(
-        &self,
-        record: &RecordId,
-        from: Seq,
-        missed: Option<Seq>,
-        link: &ClientLink,
-    ) -> Result<(), CallError> {
-        let client = link.client();
-        if client.protocol == ProtocolVersion::V1 && !wants_states(&client) {
-            return Ok(());
+/// Attaches to a stored session with this client's start parameters, and resolves the replay cursor. It starts no agent,
+/// and fails on an invalid cursor before it parks one.
+async fn attach_and_prepare(
+    client: &Connection,
+    call: RestoreCall,
+    meta: &mut RestoreMeta,
+    cursor: Option<CursorField<'_>>,
+    link: &ClientLink,
+) -> Result<(OpenedSession, Option<Seq>), CallError> {
+    let record = record_of(&call.session);
+    let names_servers = call.mcp_servers.is_some();
+    let stored = client.host.engine.record(&record).await.map_err(|error| client.refused(&error))?;
+    let stored = stored.ok_or_else(|| rpc_error::unknown(&record))?;
+    let restore = restore_params(client, call, stored, meta, link).await?;
+    let session = client.host.engine.attach(&record, &restore).await;
+    let opened = OpenedSession::existing(session.map_err(|error| client.refused(&error))?, restore);
+    let start = match cursor {
+        Some(cursor) => {
+            Some(resolve_cursor(&stored_events(client, &opened.session), cursor, meta.replay).await?)
         }
-        let state = standing(&self.host.store, record, &client, from, missed).await;
-        let state = state.map_err(rpc_error::not_kept)?;
-        let news = match client.protocol {
-            ProtocolVersion::V1 => OthersTurns::standing(record, &state),
-            ProtocolVersion::V2 => Some(state.standing_line(record, missed)),
-        };
-        let Some(news) = news else { return Ok(()) };
-        let told = link.pass_on(news).await;
-        told.map_err(|source| CallError::NotTold { session: client_session(record), source })
-    }
+        None => None,
+    };
+    let opened = OpenedSession { responder: client.register_responder(&record, &meta.start, link), ..opened };
+    // Requests of turns without their own client go to the record's responders from now on.
+    let fallback = opened.session.set_advisor(client.host.route_requests(&record, None)).await;
+    fallback.map_err(|error| client.refused(&error))?;
+    client.set_idle_time(&opened.session, &meta.start).await?;
+    let mismatch = restart_if_config_changed(client, &opened, names_servers).await?;
+    let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
+    Ok((OpenedSession { mismatch, updates, with_seq, ..opened }, start))
+}
 
-    /// The event at which a client's replay begins.
-    async fn place_of(
-        &self,
-        kept: &RecordEvents,
-        (cursor, field): (&Cursor, &str),
-        wanted: ReplayMeta,
-    ) -> Result<Seq, CallError> {
-        let start = kept.find(cursor).await.map_err(|error| match error {
-            CursorError::Store(error) => rpc_error::not_kept(error),
-            missing => problem(field, format!("names a place that is not there: {missing}")),
-        })?;
-        let bound = match wanted.turns {
-            None => Seq::FIRST,
-            Some(turns) => kept.last_turns(turns).await.map_err(rpc_error::not_kept)?,
-        };
-        Ok(start.max(bound))
-    }
+/// The parameters to restore a session with. If the client names no MCP servers, they are read from their source file.
+async fn restore_params(
+    client: &Connection,
+    call: RestoreCall,
+    stored: Record,
+    meta: &mut RestoreMeta,
+    link: &ClientLink,
+) -> Result<RestoreSession, CallError> {
+    let version = link.client().protocol;
+    let directories = Some(call.additional_directories)
+        .filter(|directories| !(meta.same_directories && directories.is_empty()));
+    let is_creator = client.attachments.has_created(&stored.id);
+    let additional_directories = client.access.directories(&stored, is_creator, directories)?;
+    let environment = meta.start.take_environment(&stored.agent);
+    let agent = client.agent_for(&stored, meta.agent.take());
+    let known = agent.as_ref().filter(|agent| agent.key() == stored.agent.key()).unwrap_or(&stored.agent);
+    let start_wait = client.access.start_wait(&meta.start, known);
+    let mcp_servers = match call.mcp_servers {
+        Some(list) => Some(client.mcp_servers(list, &meta.start)?),
+        None => recover_servers(&client.host, stored.mcp_servers, &stored.cwd, environment.get("PATH")).await,
+    };
+    Ok(RestoreSession {
+        options: meta.wishes.into(),
+        agent,
+        cwd: Some(call.cwd),
+        environment,
+        besides: client.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
+        login: meta.start.login.unwrap_or_default().into(),
+        logged_in: client.login.clone(),
+        capabilities: client.capabilities(),
+        mcp_servers,
+        additional_directories,
+        start_wait,
+    })
+}
 
-    /// Sends the stored conversation from an event on.
-    async fn replay(
-        &self,
-        kept: RecordEvents,
-        start: Seq,
-        wanted: ReplayMeta,
-        link: &ClientLink,
-    ) -> Result<Result<(), WireError>, CallError> {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, link.client(), self.session_ids(), start, bounds).await;
-        let mut replaying = begun.map_err(rpc_error::not_kept)?;
-        while let Some(lines) = replaying.page().await.map_err(rpc_error::not_kept)? {
-            if let Err(error) = attachment::pass_on(lines, link).await {
-                return Ok(Err(error));
-            }
+/// Parks the agent if its MCP servers or directories differ from the client's, it is idle, it can be restored, and no
+/// other client could answer its requests. Returns what still differs.
+async fn restart_if_config_changed(
+    client: &Connection,
+    opened: &OpenedSession,
+    names_servers: bool,
+) -> Result<SetupMismatch, CallError> {
+    let session = &opened.session;
+    let mismatch = setup_mismatch(client, opened, names_servers).await?;
+    if mismatch == SetupMismatch::default()
+        || client.host.responders.has_others(session.record_id(), client.id)
+    {
+        return Ok(mismatch);
+    }
+    // A busy session keeps its agent and setup.
+    drop(session.park_if_restorable().await);
+    setup_mismatch(client, opened, names_servers).await
+}
+
+/// Where the agent's setup differs from what the client named.
+async fn setup_mismatch(
+    client: &Connection,
+    opened: &OpenedSession,
+    names_servers: bool,
+) -> Result<SetupMismatch, CallError> {
+    let (session, mut mismatch) = (&opened.session, SetupMismatch::default());
+    if let Some(servers) = opened.restore.mcp_servers.as_ref().filter(|_| names_servers) {
+        let has = session.has_servers(&servers.list).await.map_err(|error| client.refused(&error))?;
+        mismatch.servers = (!has).then_some(KeptMeta::Kept);
+    }
+    if let Some(directories) = &opened.restore.additional_directories {
+        let has = session.has_directories(directories).await.map_err(|error| client.refused(&error))?;
+        mismatch.directories = (!has).then_some(KeptMeta::Kept);
+    }
+    Ok(mismatch)
+}
+
+/// Restores the session in the agent and applies the client's settings, unless that can wait for the next prompt.
+async fn wake(
+    client: &Connection,
+    opened: &OpenedSession,
+    meta: &RestoreMeta,
+) -> Result<Option<WakeOutcome>, CallError> {
+    let settings = &meta.start.settings;
+    if meta.later && settings.is_empty() {
+        return Ok(None);
+    }
+    let begun = Instant::now();
+    let permit = client.reserve_slot(Some(opened.session.record_id())).await?;
+    let wake = match &meta.return_to {
+        None => opened.session.wake(opened.restore.clone()).await,
+        Some(id) => {
+            let session = AcpSessionId::new(id.as_str());
+            let session = session.map_err(|error| problem("_meta.acpx.returnTo", error.to_string()))?;
+            opened.session.return_to(session, opened.restore.clone()).await
         }
-        Ok(Ok(()))
-    }
+    };
+    let wake = wake.map_err(|error| client.refused(&error))?;
+    permit.commit(opened.session.record_id());
+    let restore = opened.restore.clone().without_reset();
+    set_config::apply(&client.host, &opened.session, &restore, settings, begun).await?;
+    Ok(Some(wake))
+}
 
-    /// Pauses the client's update stream, so that no update comes within the replay; `None` if there is no stream.
-    async fn pause_updates(&self, record: &RecordId) -> Option<PausedStream> {
-        let pausing = self.attachments().get(record).and_then(Attachment::pause);
-        match pausing {
-            Some(pausing) => Some(pausing.await),
-            None => None,
+/// The session's events stored so far.
+fn stored_events(client: &Connection, session: &Session) -> RecordEvents {
+    RecordEvents::new(Arc::clone(&client.host.store), session.record_id().clone(), session.last_seq())
+}
+
+/// The event at which a client's replay begins.
+async fn resolve_cursor(
+    events: &RecordEvents,
+    (cursor, field): CursorField<'_>,
+    limits: ReplayMeta,
+) -> Result<Seq, CallError> {
+    let start = events.find(cursor).await.map_err(|error| match error {
+        CursorError::Store(error) => rpc_error::not_kept(error),
+        missing => problem(field, format!("names a place that is not there: {missing}")),
+    })?;
+    let bound = match limits.turns {
+        None => Seq::FIRST,
+        Some(turns) => events.last_turns(turns).await.map_err(rpc_error::not_kept)?,
+    };
+    Ok(start.max(bound))
+}
+
+/// Sends the stored conversation from an event on. The inner error is that of the client's connection.
+async fn replay(
+    client: &Connection,
+    events: RecordEvents,
+    start: Seq,
+    limits: ReplayMeta,
+    link: &ClientLink,
+) -> Result<Result<(), WireError>, CallError> {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let bounds = Bounds { tool_output_bytes: limits.tool_output_bytes.map(bytes) };
+    let sessions = client.attachments.session_ids();
+    let reader = ReplayReader::open(events, link.client(), sessions, start, bounds).await;
+    let mut reader = reader.map_err(rpc_error::not_kept)?;
+    while let Some(lines) = reader.next_page().await.map_err(rpc_error::not_kept)? {
+        if let Err(error) = send_lines(lines, link).await {
+            return Ok(Err(error));
         }
     }
+    Ok(Ok(()))
+}
 
-    /// Attaches to a stored session with this client's start parameters, and resolves the replay cursor. It starts no
-    /// agent, and fails on an invalid cursor before it parks one.
-    async fn take_up(
-        &self,
-        call: RestoreCall,
-        meta: &mut RestoreMeta,
-        cursor: Option<(&Cursor, &str)>,
-        link: &ClientLink,
-    ) -> Result<(OpenedSession, Option<Seq>), CallError> {
-        let record = record_of(&call.session);
-        let names_servers = call.mcp_servers.is_some();
-        let restore = self.restoring(&record, call.mcp_servers, meta).await?;
-        let cwd = Some(call.cwd);
-        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let directories = Some(call.additional_directories)
-            .filter(|directories| !(meta.same_directories && directories.is_empty()));
-        let additional_directories = self.allowed_directories(&record, directories).await?;
-        let restore = RestoreSession { cwd, besides, additional_directories, ..restore };
-        let session = self.host.engine.attach(&record, &restore).await;
-        let opened = OpenedSession::known(session.map_err(|error| self.refused(&error))?, restore);
-        let start = match cursor {
-            Some(cursor) => Some(self.place_of(&self.kept(&opened.session), cursor, meta.replay).await?),
-            None => None,
-        };
-        let opened = OpenedSession { seat: self.seat(&record, &meta.start, link), ..opened };
-        self.stand_in(&opened).await?;
-        self.set_idle_time(&opened.session, &meta.start).await?;
-        let kept = self.renew(&opened, names_servers).await?;
-        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok((OpenedSession { kept, updates, with_seq, ..opened }, start))
+/// Sends the session's state before its next event to a version 2 client, with the last end of work if the client missed
+/// it. A version 1 client that asks for other turns gets the running turn.
+async fn send_state(
+    client: &Connection,
+    record: &RecordId,
+    from: Seq,
+    missed: Option<Seq>,
+    link: &ClientLink,
+) -> Result<(), CallError> {
+    let facts = link.client();
+    if facts.protocol == ProtocolVersion::V1 && !wants_states(&facts) {
+        return Ok(());
     }
-
-    /// Restores the session in the agent and applies the client's settings, unless that can wait for the next prompt.
-    async fn wake(
-        &self,
-        opened: &OpenedSession,
-        meta: &RestoreMeta,
-    ) -> Result<Option<WakeOutcome>, CallError> {
-        let settings = &meta.start.settings;
-        if meta.later && settings.is_empty() {
-            return Ok(None);
-        }
-        let begun = Instant::now();
-        let room = self.room(Some(opened.session.record_id())).await?;
-        let how = match &meta.return_to {
-            None => opened.session.wake(opened.given.clone()).await,
-            Some(id) => {
-                let session = AcpSessionId::new(id.as_str());
-                let session = session.map_err(|error| problem("_meta.acpx.returnTo", error.to_string()))?;
-                opened.session.return_to(session, opened.given.clone()).await
-            }
-        };
-        let how = how.map_err(|error| self.refused(&error))?;
-        room.filled_by(opened.session.record_id());
-        let given = opened.given.clone().without_reset();
-        self.host.choose(&opened.session, &given, settings, begun).await?;
-        Ok(Some(how))
-    }
-
-    /// The parameters to restore a session with. If the client names no MCP servers, they are read from their source
-    /// file.
-    async fn restoring(
-        &self,
-        record: &RecordId,
-        servers: Option<Vec<McpServer>>,
-        meta: &mut RestoreMeta,
-    ) -> Result<RestoreSession, CallError> {
-        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
-        let kept = kept.ok_or_else(|| rpc_error::unknown(record))?;
-        let environment = meta.start.take_environment(&kept.agent);
-        let agent = self.agent_for(&kept, meta.agent.take());
-        let known = agent.as_ref().filter(|agent| agent.key() == kept.agent.key()).unwrap_or(&kept.agent);
-        let start_wait = self.start_wait(&meta.start, known);
-        let mcp_servers = match servers {
-            Some(list) => Some(self.servers(list, &meta.start)?),
-            None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
-        };
-        let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());
-        let (cwd, besides, additional_directories) = (None, None, None);
-        Ok(RestoreSession {
-            options,
-            agent,
-            cwd,
-            environment,
-            besides,
-            login,
-            logged_in: self.logged_in.clone(),
-            capabilities: self.capabilities(),
-            mcp_servers,
-            additional_directories,
-            start_wait,
-        })
-    }
-
-    /// The agent as this client would start it, if it names one and may. The session keeps its protocol version, unless
-    /// the client requests another.
-    pub(crate) fn agent_for(&self, kept: &Record, named: Option<AgentMeta>) -> Option<AgentSpec> {
-        // A flag can let an agent do everything unasked.
-        if self.is_confined() {
-            return None;
-        }
-        let says_protocol = self.defaults.says_protocol(named.as_ref());
-        let agent = self.defaults.agent(named)?;
-        Some(if says_protocol { agent } else { agent.with_protocol(kept.agent.protocol) })
-    }
+    let state = state_before(&client.host.store, record, &facts, from, missed).await;
+    let state = state.map_err(rpc_error::not_kept)?;
+    let state = match facts.protocol {
+        ProtocolVersion::V1 => ForeignTurns::running_turn_line(record, &state),
+        ProtocolVersion::V2 => Some(state.standing_line(record, missed)),
+    };
+    let Some(state) = state else { return Ok(()) };
+    let sent = link.pass_on(state).await;
+    sent.map_err(|source| CallError::NotTold { session: client_session(record), source })
 }

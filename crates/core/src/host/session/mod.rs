@@ -2,10 +2,8 @@
 
 pub(super) mod create;
 pub(super) mod delete;
-pub(super) mod initial_config;
 pub(super) mod list;
 pub(super) mod load;
-pub(super) mod load_checks;
 pub(super) mod mcp_servers;
 pub(super) mod prompt;
 pub(super) mod set_config;

@@ -1,24 +1,24 @@
-//! Forwards setting changes to the agent: mode, model and config options. Translates between clients and agents of
-//! different protocol versions.
+//! Settings of a session: mode, model and config options, set by a request of a client or together with a session.
+//! Translates between clients and agents of different protocol versions.
 
-use std::borrow::Cow;
+use tokio::time::Instant;
 
 use crate::acp::agent::{
     CallError, ClientLink, SetModeCall, SetModelCall, SetOptionCall, StopCall, UpdateBody,
 };
 use crate::acp::config_options::{OfferTranslator, SettingRequest, UnknownSetting};
+use crate::acp::settings;
 use crate::acp::translate::TranslationError;
-use crate::engine::Session;
+use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{AcpSessionId, ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{put, without};
+use crate::wire::splice::put;
 
-use crate::host::connection::{Connection, InUse};
-use crate::protocol::acpx_meta::{problem, record_of};
-
-/// The params of forwarded requests that acpx understands.
-pub(crate) const KNOWN: [&str; 8] =
-    ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
+use crate::host::Host;
+use crate::host::connection::access::UserAction;
+use crate::host::connection::{Connection, SessionInUse};
+use crate::protocol::acpx_meta::{client_session, problem, record_of};
+use crate::protocol::meta::SettingMeta;
 
 /// A client's choice among the settings that a session offers.
 pub(crate) enum ChoiceCall {
@@ -62,69 +62,96 @@ impl ChoiceCall {
                 ("value", "is none that this option can have".to_owned(), there)
             }
         };
-        problem_with(field, &words, &there)
+        unknown_value(field, &words, &there)
     }
 }
 
-impl Connection {
-    /// Sets a mode, model or option if the session offers it, and returns the agent's reply.
-    pub(crate) async fn pass_choice(&self, call: ChoiceCall, link: &ClientLink) -> Result<String, CallError> {
-        self.may_choose()?;
-        let (asked, agent) = self.spoken_to(&record_of(call.session())).await?;
-        let (offered, client) = (asked.session.offered(), link.client());
-        let offers = OfferTranslator { offered: &offered, agent, client: &client };
-        let choice = call.choice(offers).map_err(|error| unsaid(&error))?;
-        offers.check(&choice).map_err(|wrong| call.problem(wrong))?;
-        let result = self.pass(choice.method, &choice.params, asked).await?;
-        Ok(match call {
-            ChoiceCall::Mode(_) | ChoiceCall::Model(_) => offers.mode_answer(&result),
-            // The reply contains all options.
-            ChoiceCall::Option(_) => offers.options_answer(&choice, &result),
-        })
-    }
+/// Sets a mode, model or option if the session offers it, and returns the agent's reply.
+pub(crate) async fn set(
+    client: &Connection,
+    call: ChoiceCall,
+    link: &ClientLink,
+) -> Result<String, CallError> {
+    client.access.check(UserAction::ChangeSettings)?;
+    let (used, agent) = session_and_version(client, &record_of(call.session())).await?;
+    let (offered, facts) = (used.session.offered(), link.client());
+    let offers = OfferTranslator { offered: &offered, agent, client: &facts };
+    let choice = call.choice(offers).map_err(|error| not_translated(&error))?;
+    offers.check(&choice).map_err(|wrong| call.problem(wrong))?;
+    let result = forward(client, choice.method, &choice.params, used).await?;
+    Ok(match call {
+        ChoiceCall::Mode(_) | ChoiceCall::Model(_) => offers.mode_answer(&result),
+        // The reply contains all options.
+        ChoiceCall::Option(_) => offers.options_answer(&choice, &result),
+    })
+}
 
-    /// Stops a tool call or terminal of a version 2 agent. Version 1 has no such method.
-    pub(crate) async fn pass_stop(&self, call: StopCall) -> Result<String, CallError> {
-        let record = record_of(&call.session);
-        let (asked, agent) = self.spoken_to(&record).await?;
-        if agent == ProtocolVersion::V1 {
-            return Err(CallError::UnknownMethod(call.method.to_owned()));
-        }
-        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
-        // An id that an earlier ACP session used has the lineage row as a suffix.
-        let row = kept.map(|kept| format!("~{}", kept.lineage.current_index()));
-        let own = row.and_then(|row| call.target.strip_suffix(&row));
-        let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
-        let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
-        let params = params.as_deref().unwrap_or(&call.params);
-        let result = self.pass(call.method, params, asked).await?;
-        // A result is an object, never null.
-        Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
+/// Applies the settings that a client requests together with a session, one by one, since each may change what is
+/// offered next. The client has waited since `begun`; the limit for the agent's start covers all of them.
+pub(crate) async fn apply(
+    host: &Host,
+    session: &Session,
+    restore: &RestoreSession,
+    wanted: &[SettingMeta],
+    begun: Instant,
+) -> Result<(), CallError> {
+    let refused = |error: SessionError| host.refused(&error);
+    for SettingMeta { option, value } in wanted {
+        let version = session.agent_version().unwrap_or_default();
+        let offered = settings::offered(&session.offered(), version);
+        let chosen = offered.choose(option.as_deref(), value).map_err(|error| refused(error.into()))?;
+        let (method, params) = settings::request(&chosen, &client_session(session.record_id()), version);
+        let request = session.request_after(begun.elapsed(), method, &params, restore.clone());
+        request.await.map_err(refused)?;
     }
+    Ok(())
+}
 
-    /// A session that this client uses, and its agent's protocol version. An agent that has not run yet is started,
-    /// since its version is unknown.
-    async fn spoken_to(&self, record: &RecordId) -> Result<(InUse, ProtocolVersion), CallError> {
-        let asked = self.attached(record).await?;
-        if asked.session.agent_version().is_none() {
-            asked.session.wake(asked.given.clone()).await.map_err(|error| self.refused(&error))?;
-        }
-        let version = asked.session.agent_version().unwrap_or_default();
-        Ok((asked, version))
+/// Stops a tool call or terminal of a version 2 agent. Version 1 has no such method.
+pub(crate) async fn stop_tool(client: &Connection, call: StopCall) -> Result<String, CallError> {
+    let record = record_of(&call.session);
+    let (used, agent) = session_and_version(client, &record).await?;
+    if agent == ProtocolVersion::V1 {
+        return Err(CallError::UnknownMethod(call.method.to_owned()));
     }
+    let stored = client.host.engine.record(&record).await.map_err(|error| client.refused(&error))?;
+    // An id that an earlier ACP session used has the lineage row as a suffix.
+    let row = stored.map(|stored| format!("~{}", stored.lineage.current_index()));
+    let own = row.and_then(|row| call.target.strip_suffix(&row));
+    let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
+    let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
+    let params = params.as_deref().unwrap_or(&call.params);
+    let result = forward(client, call.method, params, used).await?;
+    // A result is an object, never null.
+    Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
+}
 
-    async fn pass(&self, method: &str, params: &str, asked: InUse) -> Result<String, CallError> {
-        let InUse { session, given, room } = asked;
-        let params = if self.may_say_besides() {
-            // Our own `_meta` is not for the agent.
-            without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned)
-        } else {
-            Cow::Owned(only_known(params)?)
-        };
-        let answer = session.request(method, &params, given).await;
-        room.filled_by(session.record_id());
-        answer.map(|answer| answer.to_string()).map_err(|error| self.refused(&error))
+/// A session that this client uses, and its agent's protocol version. An agent that has not run yet is started, since its
+/// version is unknown.
+async fn session_and_version(
+    client: &Connection,
+    record: &RecordId,
+) -> Result<(SessionInUse, ProtocolVersion), CallError> {
+    let used = client.session_in_use(record).await?;
+    if used.session.agent_version().is_none() {
+        used.session.wake(used.restore.clone()).await.map_err(|error| client.refused(&error))?;
     }
+    let version = used.session.agent_version().unwrap_or_default();
+    Ok((used, version))
+}
+
+/// Forwards a request to the agent.
+async fn forward(
+    client: &Connection,
+    method: &str,
+    params: &str,
+    used: SessionInUse,
+) -> Result<String, CallError> {
+    let SessionInUse { session, restore, permit } = used;
+    let params = client.access.forwarded_params(params)?;
+    let answer = session.request(method, &params, restore).await;
+    permit.commit(session.record_id());
+    answer.map(|answer| answer.to_string()).map_err(|error| client.refused(&error))
 }
 
 /// What a session offers, for the reply that introduces it, and the update to send after that.
@@ -134,22 +161,14 @@ pub(crate) fn offered(session: &Session, link: &ClientLink) -> (String, Option<U
     OfferTranslator { offered: &offered, agent, client: &client }.setup()
 }
 
-/// The params without members that only an agent may understand, even if their names are escaped.
-pub(crate) fn only_known(params: &str) -> Result<String, CallError> {
-    let members: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))?;
-    let known = members.into_iter().filter(|(name, _)| KNOWN.contains(&name.as_str()));
-    Ok(serde_json::Value::Object(known.collect()).to_string())
-}
-
 /// The error for a wrong parameter, with the valid values.
-fn problem_with(field: &str, words: &str, there: &[Box<str>]) -> CallError {
+fn unknown_value(field: &str, words: &str, there: &[Box<str>]) -> CallError {
     let known = if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) };
     problem(field, format!("{words}{known}"))
 }
 
 /// The error for a parameter that the agent's version cannot express.
-fn unsaid(error: &TranslationError) -> CallError {
+fn not_translated(error: &TranslationError) -> CallError {
     let field = error.field();
     problem(field.as_deref().unwrap_or("method"), format!("cannot be passed on: {error}"))
 }

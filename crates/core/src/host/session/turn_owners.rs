@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::acp::agent::CallExtras;
-use crate::engine::OpenTurnRef;
+use crate::engine::{OpenTurnRef, Session};
 use crate::model::{RecordId, RequestId, TurnId};
 
-use crate::host::attach::attachment::Attachment;
 use crate::host::connection::Connection;
+use crate::host::connection::access::UserAction;
 use crate::host::permissions::responders::ConnectionId;
 use crate::protocol::meta::CancelMeta;
 use crate::sync::Lock;
@@ -79,74 +79,71 @@ impl Drop for TurnClaim {
     }
 }
 
-impl Connection {
-    /// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. With a
-    /// request id it ends only that turn.
-    pub(crate) async fn cancel_for_client(&self, record: RecordId, aside: &CallExtras) {
-        let Ok(CancelMeta { request_id }) = self.said(aside.meta.as_deref()) else { return };
-        if self.may_use(&record).await.is_err() {
-            return;
+/// `session/cancel`: ends the caller's own turns, and the running turn if its client has disconnected. With a request id
+/// it ends only that turn.
+pub(crate) async fn cancel_for_client(client: &Connection, record: RecordId, extras: &CallExtras) {
+    let Ok(CancelMeta { request_id }) = client.access.authorized_meta(extras.meta.as_deref()) else { return };
+    let Some((session, open)) = open_turns(client, &record).await else { return };
+    let is_cancelled = |(index, turn): &(usize, OpenTurnRef)| {
+        match (owner_of(client, &record, turn), &request_id) {
+            (TurnOwner::OtherClient, _) => false,
+            (_, Some(request)) => turn.request.as_str() == request,
+            (TurnOwner::Caller, None) => true,
+            // While the agent starts, the first queued turn counts as running.
+            (TurnOwner::Disconnected, None) => *index == 0,
         }
-        let Ok(Some(session)) = self.host.engine.running(&record).await else { return };
-        // A session that has ended has no turns.
-        let Ok(open) = session.open_turns().await else { return };
-        let is_meant =
-            |(index, turn): &(usize, OpenTurnRef)| match (self.owner_of(&record, turn), &request_id) {
-                (TurnOwner::OtherClient, _) => false,
-                (_, Some(request)) => turn.request.as_str() == request,
-                (TurnOwner::Caller, None) => true,
-                // While the agent starts, the first queued turn counts as running.
-                (TurnOwner::Disconnected, None) => *index == 0,
-            };
-        let ended: Vec<_> = open.into_iter().enumerate().filter(is_meant).collect();
-        // The running turn is cancelled last, so that no other is dispatched first. `cancel_turns` would wait for their
-        // ends, and a notification must not occupy a request slot for so long.
-        for (_, turn) in ended.into_iter().rev() {
-            drop(session.cancel_with(Some(turn.id), self.besides_of(aside)).await);
-        }
+    };
+    let cancelled: Vec<_> = open.into_iter().enumerate().filter(is_cancelled).collect();
+    // The running turn is cancelled last, so that no other is dispatched first. `cancel_turns` would wait for their
+    // ends, and a notification must not occupy a request slot for so long.
+    for (_, turn) in cancelled.into_iter().rev() {
+        drop(session.cancel_with(Some(turn.id), client.access.extra_params_of(extras)).await);
     }
+}
 
-    /// `session/close`: cancels every turn except those of other connected clients, and waits until they have ended and
-    /// the caller has received it.
-    pub(crate) async fn cancel_unless_others(&self, record: &RecordId) {
-        if self.may_use(record).await.is_err() {
-            return;
-        }
-        let Ok(Some(session)) = self.host.engine.running(record).await else { return };
-        // A session that has ended has no turns.
-        let Ok(open) = session.open_turns().await else { return };
-        let is_others = |turn: &OpenTurnRef| self.owner_of(record, turn) == TurnOwner::OtherClient;
-        let ended = open.into_iter().filter(|turn| !is_others(turn)).map(|turn| turn.id).collect();
-        let Ok(last) = session.cancel_turns(ended, None).await else { return };
-        let told = self.attachments().get(record).map(|attachment: &Attachment| attachment.until(last));
-        if let Some(told) = told {
-            told.await;
-        }
+/// `session/close`: cancels every turn except those of other connected clients, and waits until they have ended and the
+/// caller has received it.
+pub(crate) async fn cancel_for_close(client: &Connection, record: &RecordId) {
+    let Some((session, open)) = open_turns(client, record).await else { return };
+    let is_others = |turn: &OpenTurnRef| owner_of(client, record, turn) == TurnOwner::OtherClient;
+    let cancelled = open.into_iter().filter(|turn| !is_others(turn)).map(|turn| turn.id).collect();
+    if let Ok(last) = session.cancel_turns(cancelled, None).await {
+        client.attachments.delivered(record, last).await;
     }
+}
 
-    /// The notice for a version 1 client whose prompt waits behind turns of others; `None` if it does not.
-    pub(crate) fn waiting_notice(
-        &self,
-        record: &RecordId,
-        open: &[OpenTurnRef],
-        own: TurnId,
-    ) -> Option<&'static str> {
-        let position = open.iter().position(|turn| turn.id == own)?;
-        let mut before = open.iter().take(position).map(|turn| self.owner_of(record, turn));
-        match before.find(|owner| *owner != TurnOwner::Caller)? {
-            TurnOwner::Disconnected => Some(
-                "This prompt waits for an earlier turn whose client has disconnected. Cancel to stop both.",
-            ),
-            _ => Some("This prompt waits for the turn of another client. It is sent when that has ended."),
+/// The running session of a record that the client may see, with its turns. A session that has ended has none.
+async fn open_turns(client: &Connection, record: &RecordId) -> Option<(Session, Vec<OpenTurnRef>)> {
+    client.check_visible(record).await.ok()?;
+    let session = client.host.engine.running(record).await.ok()??;
+    let open = session.open_turns().await.ok()?;
+    Some((session, open))
+}
+
+/// The notice for a version 1 client whose prompt waits behind turns of others; `None` if it does not.
+pub(crate) fn waiting_notice(
+    client: &Connection,
+    record: &RecordId,
+    open: &[OpenTurnRef],
+    own: TurnId,
+) -> Option<&'static str> {
+    let position = open.iter().position(|turn| turn.id == own)?;
+    let mut before = open.iter().take(position).map(|turn| owner_of(client, record, turn));
+    match before.find(|owner| *owner != TurnOwner::Caller)? {
+        TurnOwner::Disconnected => {
+            Some("This prompt waits for an earlier turn whose client has disconnected. Cancel to stop both.")
         }
+        _ => Some("This prompt waits for the turn of another client. It is sent when that has ended."),
     }
+}
 
-    /// The owner of a turn. For a confined client an orphaned turn of the user counts as another client's.
-    fn owner_of(&self, record: &RecordId, turn: &OpenTurnRef) -> TurnOwner {
-        match self.host.turn_owners.owner(record, &turn.request, self.number) {
-            TurnOwner::Disconnected if self.may_end(record, "cancel").is_err() => TurnOwner::OtherClient,
-            owner => owner,
+/// The owner of a turn. For a confined client an orphaned turn of the user counts as another client's.
+fn owner_of(client: &Connection, record: &RecordId, turn: &OpenTurnRef) -> TurnOwner {
+    match client.host.turn_owners.owner(record, &turn.request, client.id) {
+        TurnOwner::Disconnected if client.check_record(UserAction::CancelTurns, record).is_err() => {
+            TurnOwner::OtherClient
         }
+        owner => owner,
     }
 }
 

@@ -93,12 +93,12 @@ impl TurnTermsMeta {
     }
 
     /// Removes everything that approves without asking.
-    pub(crate) fn leave_out_approvals(&mut self) {
+    pub(crate) fn remove_approvals(&mut self) {
         self.policy = self.policy.filter(|policy| *policy != PolicyMeta::ApproveAll);
-        self.leave_out_approving_rules();
+        self.remove_approving_rules();
     }
 
-    fn leave_out_approving_rules(&mut self) {
+    fn remove_approving_rules(&mut self) {
         if let Some(rules) = &mut self.tool_policy
             && let Ok(read) = ToolPolicy::of(rules)
         {
@@ -114,7 +114,7 @@ impl TurnTermsMeta {
             // A rule set replaces another one completely, and what it asks about could then be approved.
             self.tool_policy = None;
         } else if set.policy.is_some() {
-            self.leave_out_approving_rules();
+            self.remove_approving_rules();
         }
         self.unasked = self.unasked.filter(|_| set.unasked.is_none());
         self.timeout_ms = shorter(self.timeout_ms, set.timeout_ms);

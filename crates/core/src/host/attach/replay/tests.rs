@@ -106,7 +106,7 @@ async fn is_told_as_if_all_was_read(log: Log) {
         for missed in
             [None, Some(Seq::FIRST), Some(event.seq), Some(Seq(event.seq.0.saturating_sub(1).max(1)))]
         {
-            let brief = standing(&store, &record, &client, event.seq.next(), missed).await.unwrap();
+            let brief = state_before(&store, &record, &client, event.seq.next(), missed).await.unwrap();
             let [told, expected] = [&brief, &whole].map(|state| state.standing_line(&record, missed));
             assert_eq!(told, expected, "after event {} for {missed:?}", event.seq);
         }

@@ -1,20 +1,238 @@
-//! Fields that a remote client may not set are dropped, in every spelling.
+//! The rights of each kind of client as a table, and restricted `_meta` in every spelling.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::host::session::set_config::{KNOWN, only_known};
-use crate::protocol::meta::{AgentMeta, ClientMeta, PolicyMeta, ShellMeta, TurnTermsMeta};
+use crate::acp::agent::FileAccess;
+use crate::model::{AcpSessionId, AgentMemory, Lifecycle, Lineage, RecordId, RecordSettings, Timestamp};
+use crate::protocol::meta::{AgentMeta, ClientMeta, ShellMeta};
+
+/// The kinds of clients: local, started by an agent, remote, remote with everything allowed, remote and confined.
+fn clients() -> [ClientAccess; 5] {
+    let who = || "user".to_owned();
+    let remote = |client: RemoteClientMeta| {
+        let access = ClientAccess::new(false);
+        access.declare_remote(client).unwrap();
+        access
+    };
+    let allowed = RemoteClientMeta {
+        who: who(),
+        approve_all: true,
+        stdio_servers: true,
+        besides: true,
+        ..RemoteClientMeta::default()
+    };
+    [
+        ClientAccess::new(false),
+        ClientAccess::new(true),
+        remote(RemoteClientMeta { who: who(), ..RemoteClientMeta::default() }),
+        remote(allowed.clone()),
+        remote(RemoteClientMeta { confined: true, ..allowed }),
+    ]
+}
+
+fn agent(program: &str) -> AgentSpec {
+    AgentSpec::new(program, [""; 0])
+}
+
+fn record() -> Record {
+    let path = || AbsolutePath::new("/").unwrap();
+    let now = || Timestamp::from_millis(0).unwrap();
+    Record {
+        id: RecordId::new("r").unwrap(),
+        agent: agent("a"),
+        cwd: path(),
+        real_cwd: path(),
+        additional_directories: vec![path()],
+        scope: None,
+        mcp_servers: Vec::new(),
+        title: None,
+        lifecycle: Lifecycle::Open,
+        lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, now()),
+        agent_run: None,
+        settings: RecordSettings::default(),
+        memory: AgentMemory::default(),
+        restore_error: None,
+        created_at: now(),
+        updated_at: now(),
+        last_seq: None,
+        last_turn: None,
+        answered_turns: 0,
+    }
+}
+
+/// The code or field of an error, or `allowed`.
+fn outcome<T>(result: Result<T, CallError>) -> String {
+    match result {
+        Ok(_) => "allowed".to_owned(),
+        Err(error) => {
+            let data = error.to_rpc().data.map(|data| data.get().to_owned()).unwrap_or_default();
+            let data: serde_json::Value = serde_json::from_str(&data).unwrap_or_default();
+            let named = data.get("field").or_else(|| data.pointer("/acpx/code"));
+            named.and_then(serde_json::Value::as_str).unwrap_or("?").to_owned()
+        }
+    }
+}
+
+/// Asserts what each kind of client gets, in the order of [`clients`].
+fn assert_row(action: &str, right: impl Fn(&ClientAccess) -> String, expected: [&str; 5]) {
+    assert_eq!(clients().each_ref().map(right), expected, "{action}");
+}
+
+#[test]
+fn user_actions_are_refused_to_confined_clients_except_on_their_own_records() {
+    let users = ["allowed", "NOT_ALLOWED", "allowed", "allowed", "NOT_ALLOWED"];
+    for action in [
+        UserAction::AnswerRequest,
+        UserAction::ApproveAll,
+        UserAction::ChangeSettings,
+        UserAction::ImportDirectory,
+        UserAction::MoveSession,
+        UserAction::SetToolRules,
+        UserAction::StopHost,
+        UserAction::CancelTurns,
+        UserAction::CloseSession,
+        UserAction::DeleteSession,
+        UserAction::ReplaceSession,
+        UserAction::ResetSession,
+    ] {
+        let name = format!("{action:?}");
+        assert_row(&name, |client| outcome(client.check(action)), users);
+        assert_row(&name, |client| outcome(client.check_record(action, false)), users);
+        assert_row(&name, |client| outcome(client.check_record(action, true)), ["allowed"; 5]);
+    }
+    let setting =
+        |option: Option<&str>| [SettingMeta { option: option.map(str::to_owned), value: String::new() }];
+    let initial =
+        |option| move |client: &ClientAccess| outcome(client.check_initial_settings(&setting(option)));
+    assert_row("initial mode", initial(None), users);
+    assert_row("initial option", initial(Some("effort")), users);
+    assert_row("initial model", initial(Some("model")), ["allowed"; 5]);
+}
+
+#[test]
+fn methods_servers_and_params_are_restricted_by_client_kind() {
+    let flag = |flag: bool| flag.to_string();
+    let call = |method| move |client: &ClientAccess| flag(client.may_call(method));
+    assert_row("watch", call("_acpx/watch"), ["true"; 5]);
+    assert_row("stop host", call("_acpx/host/stop"), ["true", "true", "false", "false", "false"]);
+    assert_row(
+        "quota",
+        |client| format!("{:?}", client.quota_user()),
+        ["None", "None", r#"Some("user")"#, r#"Some("user")"#, r#"Some("user")"#],
+    );
+    let transport = McpTransport::Stdio {
+        command: AbsolutePath::new("/bin/sh").unwrap(),
+        args: Vec::new(),
+        env: Vec::new(),
+    };
+    let stdio = [McpServer::new("m", transport)];
+    assert_row(
+        "stdio server",
+        |client| outcome(client.check_mcp_servers(&stdio)),
+        ["allowed", "allowed", "mcpServers[0]", "allowed", "allowed"],
+    );
+    let params = r#"{"modeId":"m","later":1}"#;
+    let (all, known) = (params, r#"{"modeId":"m"}"#);
+    assert_row(
+        "params",
+        |client| client.forwarded_params(params).unwrap().into_owned(),
+        [all, known, known, all, known],
+    );
+    let extras =
+        |client: &ClientAccess| flag(client.extra_params(ProtocolVersion::V1, Some(params), None).is_some());
+    assert_row("extra params", extras, ["true", "false", "false", "true", "false"]);
+}
+
+#[test]
+fn records_directories_and_waits_are_restricted_by_client_kind() {
+    let flag = |flag: bool| flag.to_string();
+    let stored = record();
+    let sees = |own: Option<&'static str>| {
+        let (stored, own) = (record(), own.map(agent));
+        move |client: &ClientAccess| flag(client.can_see(&stored, own.as_ref()))
+    };
+    assert_row("any record", sees(None), ["true", "true", "false", "false", "false"]);
+    assert_row("record of its agent", sees(Some("a")), ["true"; 5]);
+    assert_row("record of another agent", sees(Some("b")), ["false"; 5]);
+    let directories = |is_creator: bool, paths: &'static [&'static str]| {
+        let (stored, paths) = (stored.clone(), paths.iter().map(|path| AbsolutePath::new(*path).unwrap()));
+        let wanted: Vec<_> = paths.collect();
+        move |client: &ClientAccess| outcome(client.directories(&stored, is_creator, Some(wanted.clone())))
+    };
+    let field = "additionalDirectories";
+    assert_row(
+        "own directories",
+        directories(true, &["/b"]),
+        ["allowed", field, "allowed", "allowed", field],
+    );
+    assert_row("others' directories", directories(false, &["/b"]), ["allowed", field, field, field, field]);
+    assert_row("same directories", directories(false, &["/"]), ["allowed"; 5]);
+    let limited = agent("a").with_start_timeout(Duration::from_secs(5));
+    let wait = |seconds: u64| {
+        let start = StartMeta { start_wait_ms: Some(seconds * 1000), ..StartMeta::default() };
+        let limited = limited.clone();
+        move |client: &ClientAccess| format!("{:?}", client.start_wait(&start, &limited).unwrap())
+    };
+    assert_row("long start wait", wait(9), ["9s", "9s", "5s", "5s", "5s"]);
+    assert_row("short start wait", wait(3), ["3s"; 5]);
+}
+
+#[test]
+fn approvals_and_requests_are_restricted_by_client_kind() {
+    let flag = |flag: bool| flag.to_string();
+    let prompt = PromptMeta::default();
+    assert_row(
+        "interactive",
+        |client| flag(client.is_interactive(&prompt)),
+        ["true", "false", "true", "true", "false"],
+    );
+    let start = StartMeta::default();
+    assert_row(
+        "responder",
+        |client| flag(client.is_responder(&start)),
+        ["true", "false", "true", "true", "false"],
+    );
+    let fs = FileAccess { read: true, write: true };
+    let facts = ClientFacts { fs, terminal: true, ..ClientFacts::default() };
+    assert_row(
+        "services",
+        |client| flag(client.services(&facts).terminal),
+        ["true", "false", "false", "false", "false"],
+    );
+    let policy = |policy: &str| {
+        let meta = json!({ "acpx": { "policy": policy } }).to_string();
+        move |client: &ClientAccess| {
+            let prompt: PromptMeta = client.authorized_meta(Some(&meta)).unwrap();
+            let terms = client.turn_terms(&prompt.terms, &TurnTermsMeta::default());
+            terms.map_or_else(|error| outcome::<()>(Err(error)), |terms| format!("{:?}", terms.policy))
+        }
+    };
+    let (all, deny, reads) = ("Some(ApproveAll)", "Some(DenyAll)", "Some(ApproveReads)");
+    assert_row("approve-all", policy("approve-all"), [all, "NOT_ALLOWED", "None", all, "NOT_ALLOWED"]);
+    assert_row("approve-reads", policy("approve-reads"), [reads; 5]);
+    assert_row("deny-all", policy("deny-all"), [deny; 5]);
+}
+
+#[test]
+fn a_remote_client_is_declared_once() {
+    let access = ClientAccess::new(false);
+    let declared = |who: &str| {
+        let client = RemoteClientMeta { who: who.to_owned(), ..RemoteClientMeta::default() };
+        access.declare_remote(client).is_some()
+    };
+    assert_eq!((declared("first"), declared("second"), access.quota_user()), (true, false, Some("first")));
+}
 
 /// The `_meta` of a remote client after restriction.
-fn heard<T: RestrictedMeta>(meta: &str) -> Option<T> {
-    let mut said: T = read_meta(Some(meta)).ok()?;
-    said.leave_out(&RemoteClientMeta {
+fn restricted<T: RestrictedMeta>(meta: &str) -> Option<T> {
+    let mut meta: T = read_meta(Some(meta)).ok()?;
+    meta.restrict(&RemoteClientMeta {
         client: ClientMeta { idle_ms: Some(60), ..ClientMeta::default() },
         ..RemoteClientMeta::default()
     });
-    Some(said)
+    Some(meta)
 }
 
 /// Whether no forbidden field is left.
@@ -25,26 +243,28 @@ fn is_harmless(meta: &str) -> bool {
             && start.mcp_source.is_none()
             && start.idle_ms.is_none_or(|idle| (1..=60).contains(&idle))
     };
-    heard::<NewMeta>(meta).is_none_or(|new| {
+    restricted::<NewMeta>(meta).is_none_or(|new| {
         (&new.agent, &new.shell) == (&None::<AgentMeta>, &None::<ShellMeta>) && is_plain(&new.start)
-    }) && heard::<RestoreMeta>(meta).is_none_or(|restore| restore.agent.is_none() && is_plain(&restore.start))
-        && heard::<PromptMeta>(meta).is_none_or(|prompt| prompt.terms.policy != Some(PolicyMeta::ApproveAll))
+    }) && restricted::<RestoreMeta>(meta)
+        .is_none_or(|restore| restore.agent.is_none() && is_plain(&restore.start))
+        && restricted::<PromptMeta>(meta)
+            .is_none_or(|prompt| prompt.terms.policy != Some(PolicyMeta::ApproveAll))
 }
 
 #[test]
-fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
+fn meta_that_only_a_local_client_may_send_is_removed() {
     let meta = json!({ "acpx": {
         "agent": { "argv": ["sh"] }, "shell": { "name": "x" }, "environment": [["PATH", "/tmp"]],
         "variables": { "served": [["PATH", "/tmp"]] },
         "mcpSource": "/etc/passwd", "idleMs": 0, "withSeq": true, "withoutUpdates": true,
     }});
-    let new: NewMeta = heard(&meta.to_string()).unwrap();
+    let new: NewMeta = restricted(&meta.to_string()).unwrap();
     let start =
         StartMeta { idle_ms: Some(60), with_seq: true, without_updates: true, ..StartMeta::default() };
     assert_eq!(new, NewMeta { start, ..NewMeta::default() });
     let policy = |policy: &str| {
         let meta = json!({ "acpx": { "requestId": "r", "policy": policy } });
-        heard::<PromptMeta>(&meta.to_string()).unwrap()
+        restricted::<PromptMeta>(&meta.to_string()).unwrap()
     };
     let named = PromptMeta { request_id: Some("r".to_owned()), ..PromptMeta::default() };
     let denying = TurnTermsMeta { policy: Some(PolicyMeta::DenyAll), ..TurnTermsMeta::default() };
@@ -53,17 +273,7 @@ fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
 }
 
 #[test]
-fn nobody_elsewhere_has_an_agent_take_longer_to_start_than_it_may() {
-    let seconds = Duration::from_secs;
-    let agent = |time| AgentSpec::new("a", [""; 0]).with_start_timeout(seconds(time));
-    assert_eq!(no_longer_than(&agent(5), seconds(3)), seconds(3));
-    assert_eq!(no_longer_than(&agent(5), seconds(9)), seconds(5));
-    let unsaid = AgentSpec::new("a", [""; 0]);
-    assert_eq!(no_longer_than(&unsaid, Duration::MAX), AgentSpec::DEFAULT_START_TIMEOUT);
-}
-
-#[test]
-fn of_two_idle_times_the_shorter_one_holds() {
+fn of_two_idle_times_the_shorter_one_applies() {
     let cases = [
         ((0, None), 0),
         ((0, Some(0)), 0),
@@ -73,27 +283,8 @@ fn of_two_idle_times_the_shorter_one_holds() {
         ((3, Some(0)), 3),
     ];
     for ((wanted, served), expected) in cases {
-        assert_eq!(shorter(wanted, served), expected, "{wanted} {served:?}");
+        assert_eq!(shorter_idle(wanted, served), expected, "{wanted} {served:?}");
     }
-}
-
-#[test]
-fn one_who_is_elsewhere_has_so_many_sessions_and_each_of_them_once() {
-    let shares = SessionQuota::default();
-    let record = |number: usize| RecordId::new(format!("r{number}")).unwrap();
-    for number in 0..MOST_SESSIONS {
-        assert_eq!(shares.take("me", &[], None), QuotaOutcome::Now);
-        shares.give_back("me", Some(record(number)));
-    }
-    assert_eq!(shares.take("me", &[], None), QuotaOutcome::Not);
-    assert_eq!(shares.take("me", &[], Some(&record(7))), QuotaOutcome::Already);
-    assert_eq!(shares.take("another", &[], None), QuotaOutcome::Now);
-    assert_eq!(shares.take("me", &[record(7)], Some(&record(7))), QuotaOutcome::Now);
-    assert_eq!(shares.take("me", &[], None), QuotaOutcome::Not);
-    shares.give_back("me", None);
-    assert_eq!(shares.of("me").len(), MOST_SESSIONS - 1);
-    shares.give_back("another", None);
-    assert_eq!(shares.0.lock().len(), 1);
 }
 
 /// Member names in different spellings, including relevant and invalid ones.
@@ -148,15 +339,15 @@ fn object(members: Vec<(String, String)>) -> String {
 
 proptest! {
     #[test]
-    fn nothing_forbidden_passes_whatever_names_stand_beside_it(
+    fn no_restricted_member_of_a_remote_client_passes_in_any_spelling(
         ours in proptest::collection::vec((name(), value()), 0..6),
-        beside in proptest::collection::vec((name(), value()), 0..6),
+        others in proptest::collection::vec((name(), value()), 0..6),
     ) {
-        let mut members = beside;
+        let mut members = others;
         // Params forwarded outside a turn contain only known members.
-        if let Ok(passed) = only_known(&object(members.clone())) {
+        if let Ok(passed) = known_params(&object(members.clone())) {
             let passed: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&passed).unwrap();
-            prop_assert!(passed.keys().all(|name| KNOWN.contains(&name.as_str())), "{:?}", passed);
+            prop_assert!(passed.keys().all(|name| KNOWN_PARAMS.contains(&name.as_str())), "{:?}", passed);
         }
         members.push(("acpx".to_owned(), object(ours)));
         let meta = object(members);

@@ -16,7 +16,7 @@ fn options() -> Vec<OptionMeta> {
 }
 
 #[test]
-fn a_word_that_stands_for_two_options_stands_for_none() {
+fn an_ambiguous_word_selects_no_permission_option() {
     let options = options();
     let chosen = |word: &str| chosen(&options, word).map(|option| option.option_id.as_str());
     for word in ["1", "2", "of_its_own", "0", "7", "allow", ""] {
@@ -29,7 +29,7 @@ fn a_word_that_stands_for_two_options_stands_for_none() {
 }
 
 #[test]
-fn an_option_that_says_the_contrary_is_not_chosen() {
+fn an_option_of_the_opposite_kind_is_refused() {
     let options = options();
     let choose = |id: &str| Ok(ClientDecision::Choose(id.into()));
     let cases = [
@@ -45,7 +45,7 @@ fn an_option_that_says_the_contrary_is_not_chosen() {
         (false, None, Ok(ClientDecision::Reject)),
     ];
     for (approve, word, expected) in cases {
-        assert_eq!(advice(&options, true, approve, word), expected, "{approve} {word:?}");
+        assert_eq!(decision(&options, true, approve, word), expected, "{approve} {word:?}");
     }
-    assert_eq!(advice(&options, false, true, None), Err(AnswerProblem::NoneApproves));
+    assert_eq!(decision(&options, false, true, None), Err(AnswerProblem::NoneApproves));
 }

@@ -20,12 +20,12 @@ use crate::wire::encode::json_string;
 use crate::wire::splice::put;
 
 use super::cursor::AgentListCursor;
-use super::{Host, PATIENCE, row, unknown_cursor};
+use super::{Host, LATER_WAIT, row, unknown_cursor};
 use crate::host::connection::Connection;
 use crate::protocol::rpc_error;
 
 /// A page of the agent's own sessions.
-pub(super) struct TheirPage {
+pub(super) struct AgentRows {
     pub(super) rows: Vec<SessionSummary>,
     /// The next page's cursor, if there may be more.
     pub(super) next: Option<AgentListCursor>,
@@ -52,28 +52,28 @@ pub(super) async fn page(
     cwd: Option<AbsolutePath>,
     agent: NewSession,
     limit: Duration,
-) -> Result<TheirPage, CallError> {
+) -> Result<AgentRows, CallError> {
     let (host, AgentListCursor { named, cursor, mut told }) = (&client.host, theirs);
-    let failed = |why| TheirPage { rows: Vec::new(), next: None, problem: Some(why) };
+    let failed = |why| AgentRows { rows: Vec::new(), next: None, problem: Some(why) };
     let directory = match &cwd {
         // If the disk does not respond, the path is used as written.
         Some(cwd) => Some(DirectoryNames::new(cwd, host.engine.disk().real(cwd).await.ok())),
         None => None,
     };
-    let listed = ListQuery { agent: agent.agent.clone(), cwd, directory, began };
-    let wanted = listed.directory.as_ref().map(|it| it.get(named));
-    let asked = client.agent_page.get(&host.engine, agent, wanted.cloned(), cursor.clone(), limit);
-    let page = match asked.await {
+    let query = ListQuery { agent: agent.agent.clone(), cwd, directory, began };
+    let wanted = query.directory.as_ref().map(|it| it.get(named));
+    let requested = client.agent_page.get(&host.engine, agent, wanted.cloned(), cursor.clone(), limit);
+    let page = match requested.await {
         Some(Ok(Some(page))) => page,
-        Some(Ok(None)) => return Ok(TheirPage { rows: Vec::new(), next: None, problem: None }),
+        Some(Ok(None)) => return Ok(AgentRows { rows: Vec::new(), next: None, problem: None }),
         Some(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
             if cursor.is_some() =>
         {
             return Err(unknown_cursor());
         }
         Some(Err(error)) => return Ok(failed(error.to_string())),
-        None if limit < PATIENCE => {
-            return Ok(TheirPage {
+        None if limit < LATER_WAIT => {
+            return Ok(AgentRows {
                 rows: Vec::new(),
                 next: Some(AgentListCursor { named, cursor, told }),
                 problem: None,
@@ -82,11 +82,11 @@ pub(super) async fn page(
         None => return Ok(failed(format!("the agent took longer than {} s", limit.as_secs()))),
     };
     let is_here = |row: &SessionSummary| {
-        listed.directory.as_ref().is_none_or(|directory| directory.lists(named, &row.cwd))
+        query.directory.as_ref().is_none_or(|directory| directory.lists(named, &row.cwd))
     };
-    let rows = page.sessions.into_iter().filter_map(their_row).filter(is_here).collect();
+    let rows = page.sessions.into_iter().filter_map(agent_row).filter(is_here).collect();
     let mut sessions = Vec::new();
-    for (session, row) in listed.rows(client, rows).await? {
+    for (session, row) in query.rows(client, rows).await? {
         // Drop repeated sessions: new sessions push older ones onto the agent's next page.
         if told.add(&session) {
             sessions.push(row);
@@ -95,7 +95,7 @@ pub(super) async fn page(
     // An agent that repeats its cursor would be asked forever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
     let has_other =
-        named == DirectoryNameKind::Really && listed.directory.as_ref().is_some_and(DirectoryNames::are_two);
+        named == DirectoryNameKind::Really && query.directory.as_ref().is_some_and(DirectoryNames::are_two);
     let next = match next {
         Some(next) => Some(AgentListCursor { named, cursor: Some(next), told }),
         None if has_other => {
@@ -103,7 +103,7 @@ pub(super) async fn page(
         }
         None => None,
     };
-    Ok(TheirPage { rows: sessions, next, problem: None })
+    Ok(AgentRows { rows: sessions, next, problem: None })
 }
 
 impl ListQuery {
@@ -117,33 +117,37 @@ impl ListQuery {
         let sessions = rows.iter().map(|row| row.session.clone()).collect();
         let owners =
             client.host.store.owners(self.agent.clone(), sessions).await.map_err(rpc_error::not_kept)?;
-        let since = self.made_since(&client.host, &owners).await?;
+        let since = self.created_since(&client.host, &owners).await?;
         let mut owned: HashMap<AcpSessionId, Vec<SessionOwner>> = HashMap::new();
         for owner in owners {
             owned.entry(owner.session.clone()).or_default().push(owner);
         }
-        let (key, mut told) = (self.agent.key(), Vec::new());
+        let (key, mut listed) = (self.agent.key(), Vec::new());
         for row in rows {
             let session = row.session.clone();
             let Some(owners) = owned.get(&session) else {
-                told.push((session, row));
+                listed.push((session, row));
                 continue;
             };
             for owner in owners.iter().filter(|owner| owner.agent != key || since.contains(&owner.record)) {
                 if let Some(row) = self.record(client, owner).await? {
-                    told.push((session.clone(), row));
+                    listed.push((session.clone(), row));
                 }
             }
         }
-        Ok(told)
+        Ok(listed)
     }
 
     /// The records that were created since the listing began.
-    async fn made_since(&self, host: &Host, owners: &[SessionOwner]) -> Result<HashSet<RecordId>, CallError> {
+    async fn created_since(
+        &self,
+        host: &Host,
+        owners: &[SessionOwner],
+    ) -> Result<HashSet<RecordId>, CallError> {
         let records = owners.iter().map(|owner| owner.record.clone());
         let Some(began) = &self.began else { return Ok(records.collect()) };
-        let made = host.store.made_after(began.clone(), records.collect()).await;
-        Ok(made.map_err(rpc_error::not_kept)?.into_iter().collect())
+        let created = host.store.made_after(began.clone(), records.collect()).await;
+        Ok(created.map_err(rpc_error::not_kept)?.into_iter().collect())
     }
 
     /// The row of a session's record, if the session is its current one and the client may see the record.
@@ -154,12 +158,12 @@ impl ListQuery {
     ) -> Result<Option<SessionSummary>, CallError> {
         let kept = client.host.engine.record(&owner.record).await;
         let Some(kept) = kept.map_err(|error| client.host.refused(&error))? else { return Ok(None) };
-        let is_in_force = |lineage: &Lineage| lineage.current().session == owner.session;
+        let is_current = |lineage: &Lineage| lineage.current().session == owner.session;
         let is_here = self
             .directory
             .as_ref()
             .is_none_or(|directory| kept.real_cwd == *directory.get(DirectoryNameKind::Really));
-        if is_here && is_in_force(&kept.lineage) && client.knows(&kept) && !kept.is_unprompted() {
+        if is_here && is_current(&kept.lineage) && client.can_see(&kept) && !kept.is_unprompted() {
             return row(&client.host, kept).await.map(Some);
         }
         Ok(None)
@@ -168,12 +172,12 @@ impl ListQuery {
 
 /// Converts a row of the agent. A session without a directory is dropped, since it cannot be restored. The row stays as
 /// the agent wrote it, except that its title is trimmed.
-fn their_row(row: ListedSession) -> Option<SessionSummary> {
+fn agent_row(row: ListedSession) -> Option<SessionSummary> {
     let ListedSession { session, updated_at, title, cwd, mut row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
     let trimmed = title.as_deref().map(str::trim).filter(|trimmed| Some(*trimmed) != title.as_deref());
-    if let Some(told) = trimmed.and_then(|trimmed| put(&row, &["title"], &json_string(trimmed))) {
-        row = told.into();
+    if let Some(trimmed_row) = trimmed.and_then(|trimmed| put(&row, &["title"], &json_string(trimmed))) {
+        row = trimmed_row.into();
     }
     let (additional_directories, meta) = (Vec::new(), Meta::new());
     Some(SessionSummary {

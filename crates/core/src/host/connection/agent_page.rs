@@ -18,7 +18,7 @@ use crate::tools::Environment;
 const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The agent's reply; `None` if it lists no sessions.
-pub(super) type AgentPage = Result<Option<ListPage>, SessionError>;
+pub(crate) type AgentPage = Result<Option<ListPage>, SessionError>;
 
 /// The pending request of one connection, which took longer than its page.
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct PageRequest {
 
 impl PendingPage {
     /// The page of the agent's list; `None` if it takes longer than `limit`.
-    pub(super) async fn get(
+    pub(crate) async fn get(
         &self,
         engine: &Engine,
         with: NewSession,
