@@ -12,7 +12,7 @@ use crate::cli::{CliOptions, Format};
 use crate::error::{CliError, CliExit};
 use crate::output::{self, Console, stdio};
 use crate::session::agent_child::refuse_own_terms;
-use crate::session::host_locator::HostLocator;
+use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::CommandSettings;
 
@@ -34,20 +34,15 @@ fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliErro
     }
     let client = settings.client();
     let bridge = reach.bridge(&client);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    let bridged = runtime.block_on(async {
-        let unusable = |source| CliError::System { doing: "use stdin and stdout".to_owned(), source };
-        let (source, target) = (stdio::source().map_err(unusable)?, stdio::target().map_err(unusable)?);
+    let bridged = block_on(async {
+        let (source, target) = stdio::open()?;
         let mut patience = InterruptWatcher::new(None)?;
         let stop = async {
             patience.over().await;
         };
-        Ok::<_, CliError>(bridge.run(source, target, stop, stdio::nobody_reads()).await?)
-    });
-    // A pending read of stdin must not keep the process alive.
-    runtime.shutdown_background();
-    tell(&bridged?, &mut console);
+        Ok(bridge.run(source, target, stop, stdio::nobody_reads()).await?)
+    })?;
+    report_ignored_lines(&bridged, &mut console);
     Ok(())
 }
 
@@ -55,7 +50,7 @@ fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliErro
 const AT_A_TERMINAL: &str = "this is for an editor to start, which speaks the Agent Client Protocol with it; \
     acpx help acp says how, and Ctrl-D ends it";
 
-fn tell(bridged: &Bridged, console: &mut Console<'_>) {
+fn report_ignored_lines(bridged: &Bridged, console: &mut Console<'_>) {
     // Lines that got a reply were not ignored.
     match bridged.garbage.lines - bridged.garbage.answerable {
         0 => {}

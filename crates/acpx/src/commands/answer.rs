@@ -1,15 +1,12 @@
 //! `acpx approve` and `acpx deny`: answer a pending request of an agent, from any terminal on this machine.
 
-use std::process::ExitCode;
-
 use acpx_core::client::HostClient;
 use acpx_core::protocol::meta::IdsMeta;
 use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
 use crate::cli::{AnswerCommand, OutputOptions};
-use crate::error::InterruptReason;
-use crate::error::{CliError, CliExit};
+use crate::error::{CliError, InterruptReason};
 use crate::output;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
@@ -22,7 +19,7 @@ pub(super) fn run(
     command: &AnswerCommand,
     output: OutputOptions,
     config: &LazyConfig,
-) -> Result<ExitCode, CliError> {
+) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
@@ -34,8 +31,7 @@ pub(super) fn run(
             Err(HostSessionError::Failed(error)) => Err(error),
             Ok(answered) => Ok(answered),
         }?;
-        output::answered(&ids, &command.question, approved, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::answered(&ids, &command.question, approved, &mut console)?)
     })
 }
 

@@ -1,13 +1,11 @@
 //! `acpx cancel`: cancels the running turn, of any client.
 
-use std::process::ExitCode;
-
 use acpx_core::model::Record;
 use acpx_core::store::Store;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{self, Console};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
@@ -21,7 +19,7 @@ struct Cancelled {
 }
 
 /// Cancels in the selected session. Nothing to cancel is a result, not an error.
-pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -37,8 +35,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
             }
         };
         let identity = record.map(|record| record.identity());
-        output::cancelled(identity.as_ref(), cancelled, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::cancelled(identity.as_ref(), cancelled, &mut console)?)
     })
 }
 

@@ -8,6 +8,7 @@ mod demo_agent;
 mod doctor;
 mod exec;
 mod host;
+mod host_request;
 mod pending;
 mod prompt;
 mod remote_agent;
@@ -22,7 +23,7 @@ mod wait_reason;
 use std::process::ExitCode;
 
 use crate::cli::{CliCommand, Invocation, SessionsCommand};
-use crate::error::CliError;
+use crate::error::{CliError, CliExit};
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
 use crate::session::takeover::ImportScope;
@@ -40,51 +41,45 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
     let found = || taken_over(config.without_start(&options)?, ImportScope::One);
     match command {
         CliCommand::Tour(args) => tour::run(&args),
-        CliCommand::DemoAgent(args) => demo_agent::run(&args),
-        CliCommand::RemoteAgent(args) => Ok(remote_agent::run(&args)),
+        CliCommand::DemoAgent(args) => return demo_agent::run(&args),
+        CliCommand::RemoteAgent(args) => return Ok(remote_agent::run(&args)),
         CliCommand::Status => status::run(&found()?),
-        CliCommand::Sessions(SessionsCommand::Show) => sessions::show::run(&found()?),
-        CliCommand::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&found()?, limit),
-        CliCommand::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
-        CliCommand::Sessions(SessionsCommand::Watch { from }) => {
-            sessions::watch::run(&found()?, from.as_ref())
-        }
-        CliCommand::Sessions(SessionsCommand::List(list)) if !list.remote => {
-            let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
-            sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
-        }
-        CliCommand::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
+        CliCommand::Prompt(prompt) => return prompt::run(&prompt, &settings()?, &options),
         CliCommand::Exec(exec) => {
-            exec::run(&exec, &CommandSettings::new(&options, config.get()?)?, &options, config.get()?)
+            let config = config.get()?;
+            return exec::run(&exec, &CommandSettings::new(&options, config)?, &options, config);
         }
-        CliCommand::Acp => Ok(acp::run(settings_of_any(), &options)),
-        CliCommand::Auth(auth) => auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
+        CliCommand::Acp => return Ok(acp::run(settings_of_any(), &options)),
+        CliCommand::Auth(auth) => return auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
         CliCommand::Serve(serve) => serve::run(serve, &settings_of_any()?),
-        CliCommand::Doctor => doctor::run(&options, config),
+        CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.output, config),
         CliCommand::Pending => pending::run(options.output, config),
         CliCommand::Answer(answer) => answer::run(&answer, options.output, config),
         CliCommand::Cancel => cancel::run(&found()?),
         CliCommand::Set(set) => set::run(&set, &settings()?),
-        CliCommand::Sessions(SessionsCommand::New) => {
-            sessions::new::new(&settings()?, &options, config.get()?)
-        }
-        CliCommand::Sessions(SessionsCommand::Ensure) => {
-            sessions::ensure::run(&settings()?, &options, config.get()?)
-        }
-        CliCommand::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
-        CliCommand::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
-        CliCommand::Sessions(SessionsCommand::Move) => sessions::relocate::run(&found()?),
-        CliCommand::Sessions(SessionsCommand::Reset { carry_history }) => {
-            sessions::reset::run(&settings()?, carry_history)
-        }
-        CliCommand::Sessions(SessionsCommand::Restore { to }) => sessions::restore::run(&settings()?, to),
-        CliCommand::Host(command) => host::run(command, options.output, config),
-        CliCommand::Sessions(SessionsCommand::List(list)) => {
-            sessions::remote::run(&settings_of_any()?, &list)
-        }
-        CliCommand::Sessions(SessionsCommand::Migrate(migrate)) => {
-            sessions::migrate::run(&migrate, options.output, config)
-        }
-    }
+        CliCommand::Host(command) => return host::run(command, options.output, config),
+        CliCommand::Sessions(command) => match command {
+            SessionsCommand::New => sessions::new::new(&settings()?, &options, config.get()?),
+            SessionsCommand::Ensure => sessions::ensure::run(&settings()?, &options, config.get()?),
+            SessionsCommand::Show => sessions::show::run(&found()?),
+            SessionsCommand::History { limit } => sessions::history::run(&found()?, limit),
+            SessionsCommand::Replay(replay) => sessions::replay::run(&found()?, &replay),
+            SessionsCommand::Watch { from } => sessions::watch::run(&found()?, from.as_ref()),
+            SessionsCommand::List(list) if list.remote => sessions::remote::run(&settings_of_any()?, &list),
+            SessionsCommand::List(list) => {
+                let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
+                sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
+            }
+            SessionsCommand::Close => sessions::close::run(&found()?),
+            SessionsCommand::Delete => sessions::delete::run(&settings()?),
+            SessionsCommand::Move => sessions::relocate::run(&found()?),
+            SessionsCommand::Reset { carry_history } => sessions::reset::run(&settings()?, carry_history),
+            SessionsCommand::Restore { to } => sessions::restore::run(&settings()?, to),
+            SessionsCommand::Migrate(migrate) => {
+                return sessions::migrate::run(&migrate, options.output, config);
+            }
+        },
+    }?;
+    Ok(CliExit::Success.into())
 }

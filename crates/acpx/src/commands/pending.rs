@@ -1,14 +1,13 @@
 //! `acpx pending`: lists the pending requests of agents in all sessions of the home. They exist only in the host, so
 //! without a running host there are none, and none is started.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use acpx_core::model::Record;
 use acpx_core::protocol::{PendingMeta, PendingParams, PendingRequestMeta};
 
 use crate::cli::OutputOptions;
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
@@ -20,14 +19,13 @@ const METHOD: &str = "_acpx/pending";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command.
-pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
+pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
         let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
         let pending = talk.persist(async |talk| questions(&reach, talk).await).await?;
-        output::pending(&pending.questions, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::pending(&pending.questions, &mut console)?)
     })
 }
 

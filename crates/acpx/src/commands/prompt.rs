@@ -14,6 +14,7 @@ use acpx_core::protocol::meta::{RestoreMeta, WaitReasonMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
+use super::host_request::restore_meta;
 use super::wait_reason;
 use super::wait_reason::is_in_doubt;
 use crate::agents;
@@ -56,14 +57,11 @@ pub(super) fn run(
         drop(kept);
         let asking = asking.for_agent(&record.agent.label());
         say_where(&record, word, settings, &mut console).await;
-        // A session found by its id may belong to another agent than the selected one.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
-            agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
-            ..RestoreMeta::default()
+            ..restore_meta(&record, settings, options.model.as_deref())
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode, Some(record.identity()));

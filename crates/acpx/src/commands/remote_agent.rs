@@ -10,6 +10,7 @@ use crate::error::{CliError, CliExit};
 use crate::http::address::Address;
 use crate::http::client::{Relay, RelayError};
 use crate::output::{self, stdio};
+use crate::session::host_locator::block_on;
 
 /// The variable with the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";
@@ -28,16 +29,10 @@ fn relay(args: &RemoteAgentArgs) -> Result<(), CliError> {
         Some(file) => Some(token_in(file)?),
         None => std::env::var(TOKEN).ok().filter(|token| !token.is_empty()),
     };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    let done = runtime.block_on(async {
-        let unusable = |source| CliError::System { doing: "use stdin and stdout".to_owned(), source };
-        let (source, target) = (stdio::source().map_err(unusable)?, stdio::target().map_err(unusable)?);
+    block_on(async {
+        let (source, target) = stdio::open()?;
         Ok(Relay::new(address, token).run(source, target).await?)
-    });
-    // A pending read of stdin must not keep the process alive.
-    runtime.shutdown_background();
-    done
+    })
 }
 
 fn token_in(file: &Path) -> Result<String, CliError> {

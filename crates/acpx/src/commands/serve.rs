@@ -1,9 +1,7 @@
 //! `acpx serve`: serves the sessions of this home to remote clients, until it is stopped.
 
-use std::process::ExitCode;
-
 use crate::cli::ServeCommand;
-use crate::error::{CliError, CliExit, with_causes};
+use crate::error::{CliError, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
 use crate::http::server::{Hosts, HttpServer, listen};
 use crate::http::tls;
@@ -15,7 +13,7 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::{CommandSettings, DEFAULT_TTL};
 
 /// Serves until a signal ends it.
-pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<ExitCode, CliError> {
+pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(), CliError> {
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
     let reach = HostLocator::of_environment()?;
     reach.place.make_home()?;
@@ -69,6 +67,6 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<E
             patience.over().await;
         };
         server.serve(listener, acceptor, stop).await;
-        Ok(CliExit::Success.into())
+        Ok(())
     })
 }

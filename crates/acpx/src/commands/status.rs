@@ -1,6 +1,5 @@
 //! `acpx status`: shows the status of a session from the store, without starting anything.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use acpx_core::home::listens;
@@ -11,7 +10,7 @@ use acpx_core::wire::since_1970;
 use super::pending;
 use super::wait_reason::{ask, is_in_doubt, waiting_for};
 use crate::config::{ProgramSearch, find_program};
-use crate::error::{Alternatives, CliError, CliExit, Intent, NoSessionHelp};
+use crate::error::{Alternatives, CliError, Intent, NoSessionHelp};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_lives, last_usage};
@@ -21,7 +20,7 @@ use crate::session::settings::CommandSettings;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows the selected session. A missing session is a result, not an error.
-pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let kept = RecordLookup::open()?;
@@ -78,8 +77,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         status(&snapshot, &mut console)?;
         kept.leave();
         Ok(())
-    })?;
-    Ok(CliExit::Success.into())
+    })
 }
 
 /// The program that the next prompt would start, if it is missing. Without a PATH the system decides where to find it.

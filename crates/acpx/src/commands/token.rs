@@ -1,11 +1,9 @@
 //! `acpx token new|list|revoke`: manages access of remote clients.
 
-use std::process::ExitCode;
-
 use acpx_core::home::HostPlace;
 
 use crate::cli::{OutputOptions, TokenCommand};
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::http::tokens::Tokens;
 use crate::output;
 use crate::session::agent_child::refuse_inside;
@@ -17,7 +15,7 @@ pub(super) fn run(
     command: &TokenCommand,
     options: OutputOptions,
     config: &LazyConfig,
-) -> Result<ExitCode, CliError> {
+) -> Result<(), CliError> {
     let mut console = config.console(options)?;
     let home = acpx_home()?;
     make_private(&home)?;
@@ -35,5 +33,5 @@ pub(super) fn run(
         TokenCommand::List => output::tokens(&tokens.list()?, &mut console)?,
         TokenCommand::Revoke { id } => output::token_revoked(&tokens.revoke(id)?, &mut console)?,
     }
-    Ok(CliExit::Success.into())
+    Ok(())
 }

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +18,7 @@ use crate::session::host_locator::{block_on, own_program};
 use crate::session::interrupt::InterruptWatcher;
 
 /// Runs the tour.
-pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
+pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
     let place = TourHome::new(args.home.as_deref())?;
     let guide = Guide::new(&place)?;
     // A signal ends the tour, but not its cleanup.
@@ -33,8 +33,7 @@ pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
     let stopped = Guide::new(&place)?.run(&["host", "stop"], |_| Ok(())).map(drop);
     shown?;
     stopped?;
-    Printer::stdout().line(&place.last_word())?;
-    Ok(CliExit::Success.into())
+    Ok(Printer::stdout().line(&place.last_word())?)
 }
 
 /// The home of the tour.

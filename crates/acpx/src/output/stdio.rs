@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use crate::error::CliError;
+
 /// The reading side.
 pub(crate) type StdinReader = Box<dyn AsyncRead + Unpin + Send>;
 /// The writing side.
@@ -23,6 +25,12 @@ enum StdioKind {
     Pipe(OwnedFd),
     Socket(UnixStream),
     Other,
+}
+
+/// Stdin and stdout. Must be called inside a runtime.
+pub(crate) fn open() -> Result<(StdinReader, StdoutWriter), CliError> {
+    let unusable = |source| CliError::System { doing: "use stdin and stdout".to_owned(), source };
+    Ok((source().map_err(unusable)?, target().map_err(unusable)?))
 }
 
 /// Stdin. Must be called inside a runtime.

@@ -1,21 +1,17 @@
 //! `acpx sessions close`: ends a session's turns and its agent, and hides it from lookup.
 
-use std::process::ExitCode;
-
 use acpx_core::protocol::meta::IdsMeta;
 use serde_json::json;
 
-use crate::error::{CliError, CliExit, Intent};
+use crate::commands::host_request::call_host;
+use crate::error::{CliError, Intent};
 use crate::output::{self, Console};
-use crate::session::host_locator::{HostLocator, block_on};
-use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
+use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::settings::CommandSettings;
 
 /// Closes the selected session.
-pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
-    let reach = HostLocator::of_environment()?;
+pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let kept = RecordLookup::open()?;
@@ -23,14 +19,8 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let Some(record) = record else { return Err(kept.missing(settings, Intent::Closed).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
-        let asked = talk.persist(async |talk| {
-            let mut client = talk.host(&reach).await?;
-            talk.call::<IdsMeta>(&mut client, "_acpx/close", &params).await
-        });
-        let ids = asked.await.map_err(|error| error.about(record.identity()))?;
+        let ids: IdsMeta = call_host("_acpx/close", &params, &record, settings, &mut console).await?;
         let identity = ids.identity().unwrap_or_else(|| record.identity());
-        output::closed(&identity, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::closed(&identity, &mut console)?)
     })
 }

@@ -2,14 +2,13 @@
 //!
 //! A session selected without a name is deleted only while it is open: a repeated command does not delete a second one.
 
-use std::process::ExitCode;
-
 use acpx_core::protocol::meta::{DeletedMeta, RestoreMeta};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use crate::error::{CliError, CliExit, Intent};
+use crate::commands::host_request::restore_meta;
+use crate::error::{CliError, Intent};
 use crate::output::{self, Console};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
@@ -27,7 +26,7 @@ struct Deleted {
 }
 
 /// Deletes the selected session.
-pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -39,13 +38,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         drop(kept);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started for the delete gets the environment of this command.
-        let is_with_it = record.agent.key() == settings.agent.key();
-        let meta = RestoreMeta {
-            agent: is_with_it.then(|| (&settings.agent).into()),
-            later: true,
-            start: settings.start(&record.agent, settings.ttl, None),
-            ..RestoreMeta::default()
-        };
+        let meta = RestoreMeta { later: true, ..restore_meta(&record, settings, None) };
         let resume = ResumeParams::new(&record, settings, None, meta);
         let mut talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
@@ -60,7 +53,6 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         });
         let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
         let kept_by_agent = meta.map(|AcpxMeta { acpx }| acpx.kept_by_agent);
-        output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?)
     })
 }

@@ -3,21 +3,17 @@
 //! An existing session gets the typed flags as with a prompt: its agent is started for that. Flags that its agent
 //! cannot apply any more are reported. Without flags nothing is started.
 
-use std::process::ExitCode;
-
 use acpx_core::model::{ProtocolVersion, Record, SessionIdentity};
-use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{RestoreMeta, SessionMeta, ShellMeta};
+use acpx_core::protocol::meta::{SessionMeta, ShellMeta};
 use acpx_core::store::Store;
 
 use super::new::{make, name};
 use crate::cli::CliOptions;
+use crate::commands::host_request::{ResumedSession, restore_meta, resume_session};
 use crate::config::Config;
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult};
-use crate::session::host_locator::{HostLocator, block_on};
-use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
+use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::scope::ScopeDirectories;
 use crate::session::settings::CommandSettings;
@@ -25,11 +21,7 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 
 /// Finds or creates the session.
-pub(crate) fn run(
-    settings: &CommandSettings,
-    options: &CliOptions,
-    config: &Config,
-) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Config) -> Result<(), CliError> {
     // An unreadable file is an error even if it is not needed.
     let given = McpServerSet::typed(settings, options)?;
     let there = block_on(async { RecordLookup::open()?.find(settings, SessionFilter::Open).await })?;
@@ -46,8 +38,7 @@ pub(crate) fn run(
         (record.identity(), Vec::new())
     };
     let how = EnsureOrigin::Existing { not_applied: &not_applied };
-    output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?;
-    Ok(CliExit::Success.into())
+    Ok(output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
 }
 
 /// Whether a flag was typed that an existing session may not have.
@@ -71,24 +62,10 @@ async fn apply(
     record: &Record,
     console: &mut Console<'static>,
 ) -> Result<(SessionIdentity, Vec<&'static str>), CliError> {
-    let reach = HostLocator::of_environment()?;
-    let meta = RestoreMeta {
-        agent: Some((&settings.agent).into()),
-        start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
-        ..RestoreMeta::default()
-    };
+    let meta = restore_meta(record, settings, options.model.as_deref());
     let resume = ResumeParams::new(record, settings, given, meta);
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
-    let (label, id) = (record.agent.label(), record.id.as_str());
-    let asked = talk.persist(async |talk| {
-        let mut client = talk.host(&reach).await?;
-        talk.start(&mut client, "session/resume", &resume, &label, Some(id)).await
-    });
-    let told = |error: CliError| error.with_login_of(&settings.typed_agent()).about(record.identity());
-    let answer = asked.await.map_err(told)?;
-    let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
-    let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
-    setup_request::say_what_is_shown(resume.wanted(), &answer, console);
+    let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
+    setup_request::say_what_is_shown(resume.wanted(), &reply, console);
     output::keeps_its_own(&meta, console);
     if let Some(how) = &meta.awakening {
         output::awake(how, console);

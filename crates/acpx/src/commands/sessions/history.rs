@@ -1,13 +1,12 @@
 //! `acpx sessions history`: shows the last entries of an open or closed session.
 
 use std::num::NonZeroUsize;
-use std::process::ExitCode;
 
 use acpx_core::home::listens;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{Console, History, history};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{RecordLookup, agent_lives};
@@ -17,7 +16,7 @@ use crate::session::settings::CommandSettings;
 const PAGE: usize = 4096;
 
 /// Shows the last entries of the selected session.
-pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(), CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
         let (record, store) = kept.need(settings, "history").await?;
@@ -45,8 +44,7 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<Exi
         }
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
-    })?;
-    Ok(CliExit::Success.into())
+    })
 }
 
 /// The interrupted turns: sent, not ended, without a host or agent that continues them; and when they were sent. An

@@ -1,14 +1,13 @@
 //! `acpx sessions list`: lists the stored sessions, most recently used first: those of the named agent, or all.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use acpx_core::host::title;
 use acpx_core::model::{AbsolutePath, DirectoryNames, Record};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 
 use crate::cli::{AgentChoice, CliOptions};
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{Console, ListRow, list};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
@@ -19,15 +18,14 @@ pub(crate) fn run(
     settings: &CommandSettings,
     options: &CliOptions,
     directory: Option<&Path>,
-) -> Result<ExitCode, CliError> {
+) -> Result<(), CliError> {
     let filter = RecordFilter {
         agent: (options.agent != AgentChoice::Default).then(|| settings.agent.key()),
         real_cwd: directory.map(|directory| real(settings.cwd.as_path(), directory)).transpose()?,
     };
     let records = block_on(all(&filter))?;
     let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
-    list(&rows, &mut Console::of_program(settings.mode))?;
-    Ok(CliExit::Success.into())
+    Ok(list(&rows, &mut Console::of_program(settings.mode))?)
 }
 
 /// The stored records, each with its title.

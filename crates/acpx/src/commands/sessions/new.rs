@@ -1,7 +1,5 @@
 //! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` uses it too.
 
-use std::process::ExitCode;
-
 use acpx_core::model::{RecordId, SessionName};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{NewMeta, ShellMeta};
@@ -9,7 +7,7 @@ use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 use super::ensure::not_taken;
 use crate::cli::CliOptions;
 use crate::config::Config;
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSession;
@@ -19,11 +17,7 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
 
 /// Creates a session; an open one of the same name in the same directory is closed.
-pub(crate) fn new(
-    settings: &CommandSettings,
-    options: &CliOptions,
-    config: &Config,
-) -> Result<ExitCode, CliError> {
+pub(crate) fn new(settings: &CommandSettings, options: &CliOptions, config: &Config) -> Result<(), CliError> {
     let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in: None };
     make(settings, options, config, shell)
 }
@@ -34,7 +28,7 @@ pub(super) fn make(
     options: &CliOptions,
     config: &Config,
     shell: ShellMeta,
-) -> Result<ExitCode, CliError> {
+) -> Result<(), CliError> {
     let is_ensure = shell.unless_in.is_some();
     let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let start = settings.start(&settings.agent, settings.ttl, options.model.as_deref());
@@ -60,8 +54,7 @@ pub(super) fn make(
             (true, true) => EnsureOrigin::Created,
             (true, false) => EnsureOrigin::Existing { not_applied: &not_taken },
         };
-        output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
     })
 }
 

@@ -1,23 +1,19 @@
 //! `acpx sessions move`: moves a session whose project has moved to the new directory.
 
-use std::process::ExitCode;
-
 use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::protocol::meta::MovedMeta;
 use acpx_core::store::real_path;
 use serde_json::json;
 
-use crate::error::{CliError, CliExit, NoSessionHelp};
+use crate::commands::host_request::call_host;
+use crate::error::{CliError, NoSessionHelp};
 use crate::output::{self, Console, SessionMove};
-use crate::session::host_locator::{HostLocator, block_on};
-use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
+use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, has_name, id_of, no_session, told};
 use crate::session::settings::CommandSettings;
 
 /// Moves the selected session to the command's directory.
-pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
-    let reach = HostLocator::of_environment()?;
+pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = meant(&RecordLookup::open()?, settings).await?;
@@ -26,19 +22,13 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
             MovedMeta { ids: record.identity().into(), staying_directories: Vec::new() }
         } else {
             let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
-            let mut talk =
-                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
-            let asked = talk.persist(async |talk| {
-                let mut client = talk.host(&reach).await?;
-                talk.call::<MovedMeta>(&mut client, "_acpx/move", &params).await
-            });
-            asked.await.map_err(|error| of_taken_place(error).about(record.identity()))?
+            let moved = call_host("_acpx/move", &params, &record, settings, &mut console).await;
+            moved.map_err(with_close_hint)?
         };
         let identity = ids.identity().unwrap_or_else(|| record.identity());
         let (from, to) = (record.cwd.as_path(), settings.cwd.as_path());
         let moved = SessionMove { identity: &identity, from, to, staying: &staying_directories };
-        output::moved(&moved, &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(output::moved(&moved, &mut console)?)
     })
 }
 
@@ -74,8 +64,8 @@ fn works_in(record: &Record, cwd: &AbsolutePath) -> bool {
     record.cwd.as_path() == cwd.as_path() && real_path(cwd).is_ok_and(|real| real == record.real_cwd)
 }
 
-/// Adds a hint to the error that the place is taken. A move cannot change the name.
-fn of_taken_place(error: CliError) -> CliError {
+/// Adds a hint to the error that another session has the name there. A move cannot change the name.
+fn with_close_hint(error: CliError) -> CliError {
     let hint = "close that session first, by its id: acpx sessions close ID";
     if error.code() == "SCOPE_TAKEN" { error.with_hint(hint.to_owned()) } else { error }
 }

@@ -1,6 +1,5 @@
 //! `acpx sessions list --remote`: shows the agent's own list, joined with the stored records.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::client::ListedSession;
@@ -9,7 +8,7 @@ use acpx_core::store::{MemoryStore, RecordFilter};
 
 use super::list::{all, names};
 use crate::cli::ListCommand;
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{Console, ListRow, RemoteSessionRow, remote_list};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::waiting_for;
@@ -18,7 +17,7 @@ use crate::session::own_engine::own_engine;
 use crate::session::settings::CommandSettings;
 
 /// Requests the list from the agent. An agent without a list is an error; the stored records are no substitute.
-pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<(), CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| names(settings.cwd.as_path(), path)).transpose()?;
     let mut console = Console::of_program(settings.mode);
@@ -33,8 +32,7 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<E
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept, settings)).collect();
-        remote_list(&rows, next.as_deref(), &mut console)?;
-        Ok(CliExit::Success.into())
+        Ok(remote_list(&rows, next.as_deref(), &mut console)?)
     })
 }
 

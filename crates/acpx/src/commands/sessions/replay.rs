@@ -1,6 +1,5 @@
 //! `acpx sessions replay`: shows a stored session again, from any event on. It starts no process.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::Cursor;
@@ -10,7 +9,7 @@ use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
 use crate::cli::ReplayCommand;
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{Console, FollowView};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::unsent_turn;
@@ -21,7 +20,7 @@ use crate::session::settings::CommandSettings;
 const PAGE: usize = 1024;
 
 /// Shows the selected session.
-pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<(), CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
         let (record, _) = kept.need(settings, "replay").await?;
@@ -31,8 +30,7 @@ pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result
             show(settings, &record, &store, next).await
         };
         shown.await.map_err(|error: CliError| error.about(record.identity()))
-    })?;
-    Ok(CliExit::Success.into())
+    })
 }
 
 async fn beginning(command: &ReplayCommand, events: &RecordEvents) -> Result<Seq, CliError> {

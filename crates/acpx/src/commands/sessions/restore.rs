@@ -1,23 +1,22 @@
 //! `acpx sessions restore --to`: returns a session to an earlier ACP session that its agent still has.
 
-use std::process::ExitCode;
-
 use acpx_core::model::LineageReason;
 use acpx_core::protocol::meta::RestoreMeta;
 
-use super::reset::resume;
-use crate::error::{CliError, CliExit};
-use crate::output::{self, Console, SessionChange};
+use super::reset::change_session;
+use crate::commands::host_request::restore_meta;
+use crate::error::CliError;
+use crate::output::Console;
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 
 /// Returns to the ACP session of this id.
-pub(crate) fn run(settings: &CommandSettings, to: String) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, to: String) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = RecordLookup::open()?.open_one(settings).await?;
-        let meta = RestoreMeta { return_to: Some(to), ..RestoreMeta::default() };
+        let meta = RestoreMeta { return_to: Some(to), ..restore_meta(&record, settings, None) };
         let others = format!("acpx sessions show {} lists its ACP sessions", record.id);
         let not_restored = |error: CliError| {
             let hint = match &*error.code() {
@@ -29,9 +28,7 @@ pub(crate) fn run(settings: &CommandSettings, to: String) -> Result<ExitCode, Cl
             };
             error.with_hint(hint)
         };
-        let identity = resume(settings, &record, meta, &mut console).await.map_err(not_restored)?;
-        let (from, reason) = (&record.lineage.current().session, LineageReason::Returned);
-        output::session_changed(&SessionChange { identity: &identity, from, reason }, &mut console)?;
-        Ok(CliExit::Success.into())
+        let returned = change_session(meta, LineageReason::Returned, &record, settings, &mut console).await;
+        returned.map_err(not_restored)
     })
 }

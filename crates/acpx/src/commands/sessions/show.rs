@@ -1,17 +1,15 @@
 //! `acpx sessions show`: shows one session, open or closed, with its ACP sessions.
 
-use std::process::ExitCode;
-
 use acpx_core::host::title;
 
-use crate::error::{CliError, CliExit};
+use crate::error::CliError;
 use crate::output::{Console, show};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, last_usage};
 use crate::session::settings::CommandSettings;
 
 /// Shows the selected session.
-pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
         let (mut record, store) = kept.need(settings, "show").await?;
@@ -19,6 +17,5 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<ExitCode, CliError> {
         let last_prompt = kept.last_turn(&record).await?.map(|turn| turn.queued_at);
         let used = last_usage(&record, &kept.recent(&record, LOOKED_THROUGH).await?);
         Ok(show(&record, last_prompt, used.as_ref(), &mut Console::of_program(settings.mode))?)
-    })?;
-    Ok(CliExit::Success.into())
+    })
 }

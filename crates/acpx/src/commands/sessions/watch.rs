@@ -2,14 +2,11 @@
 //! deleted. For a closed session it shows the stored events and ends. It does not start the agent, and the agent may be
 //! parked while it runs. Notices about the session go to stderr.
 
-use std::process::ExitCode;
-
 use acpx_core::acp::Cursor;
 use acpx_core::model::{Lifecycle, Record, Seq};
 
 use super::replay;
-use crate::error::InterruptReason;
-use crate::error::{CliError, CliExit};
+use crate::error::{CliError, InterruptReason};
 use crate::output::{self, Console, FollowView, SessionLabel};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
@@ -18,15 +15,14 @@ use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 
 /// Follows the selected session, from the next event on or from a cursor.
-pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<ExitCode, CliError> {
+pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
     block_on(async {
         let kept = RecordLookup::open()?;
         let (record, _) = kept.need(settings, "watch").await?;
         let followed = follow(settings, from, &reach, kept, &record).await;
         followed.map_err(|error| error.about(record.identity()))
-    })?;
-    Ok(CliExit::Success.into())
+    })
 }
 
 async fn follow(

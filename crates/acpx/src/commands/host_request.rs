@@ -1,0 +1,73 @@
+//! Requests to the host about one session, repeated if the host dies before it replies.
+
+use acpx_core::model::{Record, SessionIdentity};
+use acpx_core::protocol::HostError;
+use acpx_core::protocol::meta::{RestoreMeta, SessionMeta};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::agents;
+use crate::error::CliError;
+use crate::output::Console;
+use crate::session::host_locator::HostLocator;
+use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
+use crate::session::settings::CommandSettings;
+use crate::session::setup_request;
+use crate::session::setup_request::ResumeParams;
+
+/// Calls a method of the host.
+pub(super) async fn call_host<T: DeserializeOwned>(
+    method: &'static str,
+    params: &impl Serialize,
+    record: &Record,
+    settings: &CommandSettings,
+    console: &mut Console<'static>,
+) -> Result<T, CliError> {
+    let reach = HostLocator::of_environment()?;
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+    let reply = talk.persist(async |talk| {
+        let mut client = talk.host(&reach).await?;
+        talk.call(&mut client, method, params).await
+    });
+    reply.await.map_err(|error| error.about(record.identity()))
+}
+
+/// How to restore a session. One that was found by its id may belong to another agent than the selected one.
+pub(super) fn restore_meta(record: &Record, settings: &CommandSettings, model: Option<&str>) -> RestoreMeta {
+    let is_same_agent = record.agent.key() == settings.agent.key();
+    RestoreMeta {
+        agent: is_same_agent.then(|| (&settings.agent).into()),
+        start: settings.start(&record.agent, settings.ttl, model),
+        ..RestoreMeta::default()
+    }
+}
+
+/// What the host replied to `session/resume`.
+pub(super) struct ResumedSession {
+    pub(super) identity: SessionIdentity,
+    pub(super) meta: SessionMeta,
+    pub(super) reply: Box<str>,
+}
+
+/// Resumes a session, and starts its agent for it.
+pub(super) async fn resume_session(
+    resume: &ResumeParams<'_>,
+    record: &Record,
+    settings: &CommandSettings,
+    console: &mut Console<'static>,
+) -> Result<ResumedSession, CliError> {
+    const METHOD: &str = "session/resume";
+    let reach = HostLocator::of_environment()?;
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+    let (label, id) = (record.agent.label(), record.id.as_str());
+    let reply = talk.persist(async |talk| {
+        let mut client = talk.host(&reach).await?;
+        talk.start(&mut client, METHOD, resume, &label, Some(id)).await
+    });
+    let with_login = |error: CliError| error.with_login_of(&agents::typed(&record.agent));
+    let reply = reply.await.map_err(|error| with_login(error).about(record.identity()))?;
+    let unreadable = || HostError::BadAnswer { method: METHOD.to_owned() };
+    let (identity, meta) = setup_request::read(&reply).ok_or_else(unreadable)?;
+    Ok(ResumedSession { identity, meta, reply })
+}
