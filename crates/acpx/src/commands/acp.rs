@@ -30,7 +30,7 @@ fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliErro
     refuse_own_terms(&reach.place, options.mode, options.tool_policy.is_some())?;
     let mut console = Console::of_program(settings.mode);
     if io::stdin().is_terminal() {
-        console.say(AT_A_TERMINAL);
+        console.notice(AT_A_TERMINAL);
     }
     let client = settings.client();
     let bridge = reach.bridge(&client);
@@ -54,9 +54,9 @@ fn report_ignored_lines(bridged: &Bridged, console: &mut Console<'_>) {
     // Lines that got a reply were not ignored.
     match bridged.garbage.lines - bridged.garbage.answerable {
         0 => {}
-        1 => console.say("1 line from the editor was no message of the protocol, and was passed over"),
+        1 => console.notice("1 line from the editor was no message of the protocol, and was passed over"),
         lines => {
-            console.say(&format!(
+            console.notice(&format!(
                 "{lines} lines from the editor were no messages of the protocol, and were passed over"
             ));
         }

@@ -160,7 +160,7 @@ async fn answer(
         let form = TerminalForm::read(question.params());
         // Dropping the request declines it.
         drop(question);
-        return console.say(&form.declined("there is no terminal to ask on"));
+        return console.notice(&form.declined("there is no terminal to ask on"));
     };
     // There is one at a time.
     let id = RpcId::null();

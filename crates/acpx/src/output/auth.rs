@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use acpx_core::model::{AgentSpec, LoginMethod, LoginMethodKind, LoginVariable, credential_variable};
 use serde::Serialize;
 
-use super::record::command;
+use super::record::AgentObject;
 use super::sanitize::{line, on_one_line};
 use super::{Console, json_line};
 use crate::cli::Format;
@@ -71,9 +71,8 @@ impl LoginOutcome<'_> {
 #[serde(rename_all = "camelCase")]
 struct ListObject<'a> {
     action: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_name: Option<&'a str>,
-    agent_command: String,
+    #[serde(flatten)]
+    agent: AgentObject<'a>,
     methods: Vec<WayObject<'a>>,
     logout: bool,
 }
@@ -142,8 +141,7 @@ fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObjec
     };
     ListObject {
         action: "auth_methods",
-        agent_name: list.agent.name.as_deref(),
-        agent_command: command(list.agent),
+        agent: AgentObject::of(list.agent),
         methods: list.ways.iter().map(way).collect(),
         logout: list.logout,
     }

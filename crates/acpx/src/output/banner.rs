@@ -97,7 +97,7 @@ pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
         (meta.additional_directories, "additional directories", "--add-dir"),
     ];
     for (_, what, flag) in brought.into_iter().filter(|(kept, ..)| kept.is_some()) {
-        console.say(&format!(
+        console.notice(&format!(
             "the agent keeps the {what} that it has, since it is at work, somebody else is at the session, or it could \
              not bring the session back; give {flag} again with a later prompt, or with sessions new"
         ));
@@ -106,7 +106,7 @@ pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
 
 /// Reports that a running agent does not use the requested protocol version.
 pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
-    console.say(&format!(
+    console.notice(&format!(
         "the agent runs, and goes on in the version of the protocol that it was started with; give --protocol {} again \
          when it has gone",
         wanted.number()

@@ -1,17 +1,17 @@
 //! Confirms what a command did to a session: created, found, closed, deleted, moved, cancelled or queued.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use acpx_core::model::{AcpSessionId, LineageReason, RecordId, RequestId, SessionIdentity};
 use serde::Serialize;
 
-use super::sanitize::line;
-use super::{Console, json_line};
+use super::Console;
+use super::sanitize::on_one_line;
 use crate::cli::Format;
 
 /// A session that was created or found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct EnsureResult<'a> {
     /// Its ids.
     pub(crate) identity: &'a SessionIdentity,
@@ -41,7 +41,6 @@ pub(crate) enum EnsureOrigin<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EnsuredObject<'a> {
-    action: &'static str,
     created: bool,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
@@ -54,55 +53,34 @@ struct EnsuredObject<'a> {
 }
 
 /// Writes a created or found session.
-pub(crate) fn ensured(session: &EnsureResult<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let (record, out) = (&session.identity.record, &mut *console.out);
-    match console.mode.format {
-        Format::Quiet => writeln!(out, "{record}"),
-        Format::Text => match session.how {
-            EnsureOrigin::New { replaced: None } => writeln!(out, "{record}"),
-            EnsureOrigin::New { replaced: Some(other) } => writeln!(out, "{record}\t(replaced {other})"),
-            EnsureOrigin::Created => writeln!(out, "{record}\t(created)"),
-            EnsureOrigin::Existing { .. } => writeln!(out, "{record}\t(existing)"),
-        },
-        Format::Json => {
-            let (created, replaced_record_id, not_applied) = match session.how {
-                EnsureOrigin::New { replaced } => (true, replaced, &[][..]),
-                EnsureOrigin::Created => (true, None, &[][..]),
-                EnsureOrigin::Existing { not_applied } => (false, None, not_applied),
-            };
-            let (identity, name) = (session.identity, session.name);
-            let action = "session_ensured";
-            let object = EnsuredObject { action, created, identity, name, replaced_record_id, not_applied };
-            json_line(&object, out)
+pub(crate) fn ensured(session: EnsureResult<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let EnsureResult { identity, name, how } = session;
+    let record = identity.record.as_str();
+    let mut object =
+        EnsuredObject { created: true, identity, name, replaced_record_id: None, not_applied: &[] };
+    let text = match how {
+        EnsureOrigin::New { replaced: None } => record.to_owned(),
+        EnsureOrigin::New { replaced: Some(other) } => {
+            object.replaced_record_id = Some(other);
+            format!("{record}\t(replaced {other})")
         }
-    }?;
-    console.flush()
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionEndObject<'a> {
-    action: &'static str,
-    #[serde(flatten)]
-    identity: &'a SessionIdentity,
+        EnsureOrigin::Created => format!("{record}\t(created)"),
+        EnsureOrigin::Existing { not_applied } => {
+            (object.created, object.not_applied) = (false, not_applied);
+            format!("{record}\t(existing)")
+        }
+    };
+    console.result("session_ensured", &object, Some(&text), Some(record))
 }
 
 /// Writes that a session was closed.
 pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Text => writeln!(console.out, "{}", identity.record)?,
-        Format::Json => {
-            json_line(&SessionEndObject { action: "session_closed", identity }, &mut *console.out)?;
-        }
-    }
-    console.flush()
+    console.result("session_closed", identity, Some(identity.record.as_str()), None)
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeletedObject<'a> {
-    action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,122 +93,76 @@ pub(crate) fn deleted(
     kept_by_agent: Option<&str>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => writeln!(console.out, "{}", identity.record)?,
-        Format::Text => {
-            writeln!(console.out, "{}\t(deleted)", identity.record)?;
-            if let Some(why) = kept_by_agent {
-                console.say(&format!("it is deleted here; the agent may still have its own of it: {why}"));
-            }
-        }
-        Format::Json => {
-            let object = DeletedObject { action: "session_deleted", identity, kept_by_agent };
-            json_line(&object, &mut *console.out)?;
-        }
+    if let (Format::Text, Some(why)) = (console.mode.format, kept_by_agent) {
+        console.notice(&format!("it is deleted here; the agent may still have its own of it: {why}"));
     }
-    console.flush()
+    let (object, record) = (DeletedObject { identity, kept_by_agent }, identity.record.as_str());
+    console.result("session_deleted", &object, Some(&format!("{record}\t(deleted)")), Some(record))
 }
 
 /// A session that was moved to another directory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct SessionMove<'a> {
     /// Its ids.
+    #[serde(flatten)]
     pub(crate) identity: &'a SessionIdentity,
     /// The old directory.
     pub(crate) from: &'a Path,
     /// The new directory.
-    pub(crate) to: &'a Path,
+    pub(crate) cwd: &'a Path,
     /// Additional directories that were outside the old one.
-    pub(crate) staying: &'a [String],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MovedObject<'a> {
-    action: &'static str,
-    #[serde(flatten)]
-    identity: &'a SessionIdentity,
-    from: &'a Path,
-    cwd: &'a Path,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    staying_directories: &'a [String],
+    pub(crate) staying_directories: &'a [String],
 }
 
 /// Writes that a session was moved.
 pub(crate) fn moved(moved: &SessionMove<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let SessionMove { identity, from, to: cwd, staying } = *moved;
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Text => {
-            let record = &identity.record;
-            if from == cwd {
-                writeln!(console.out, "{record}\t(works in {} already)", cwd.display())?;
-            } else {
-                let (from, to) = (from.display(), cwd.display());
-                writeln!(console.out, "{record}\t(moved from {from} to {to})")?;
-            }
-            for directory in staying {
-                console.say(&format!("the session still has {directory}, which is not in the old directory"));
-            }
-        }
-        Format::Json => {
-            let object =
-                MovedObject { action: "session_moved", identity, from, cwd, staying_directories: staying };
-            json_line(&object, &mut *console.out)?;
+    let SessionMove { identity, from, cwd, staying_directories } = *moved;
+    let (record, to) = (&identity.record, cwd.display());
+    let text = if from == cwd {
+        format!("{record}\t(works in {to} already)")
+    } else {
+        format!("{record}\t(moved from {} to {to})", from.display())
+    };
+    if console.mode.format == Format::Text {
+        for directory in staying_directories {
+            console.notice(&format!("the session still has {directory}, which is not in the old directory"));
         }
     }
-    console.flush()
+    console.result("session_moved", moved, Some(&text), None)
 }
 
 /// A session that changed to another ACP session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct SessionChange<'a> {
     /// Its ids now.
+    #[serde(flatten)]
     pub(crate) identity: &'a SessionIdentity,
     /// The previous ACP session.
+    #[serde(rename = "fromAcpxSessionId")]
     pub(crate) from: &'a AcpSessionId,
     /// Why it changed.
     pub(crate) reason: LineageReason,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionChangeObject<'a> {
-    action: &'static str,
-    #[serde(flatten)]
-    identity: &'a SessionIdentity,
-    from_acpx_session_id: &'a AcpSessionId,
-    reason: LineageReason,
-}
-
 /// Writes that a session was reset or returned to an earlier ACP session.
 pub(crate) fn session_changed(change: &SessionChange<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let SessionChange { identity, from, reason } = *change;
-    let is_return = reason == LineageReason::Returned;
-    match console.mode.format {
-        Format::Quiet => writeln!(console.out, "{}", identity.record)?,
-        Format::Text => {
-            if *from == identity.session {
-                return writeln!(console.out, "{}\t(is in {from} already)", identity.record);
-            }
-            let what = if is_return { "returned to" } else { "reset to" };
-            line(
-                &mut *console.out,
-                format_args!("{}\t({what} {}, was {from})", identity.record, identity.session),
-            )?;
-        }
-        Format::Json => {
-            let action = if is_return { "session_returned" } else { "session_reset" };
-            let object = SessionChangeObject { action, identity, from_acpx_session_id: from, reason };
-            json_line(&object, &mut *console.out)?;
-        }
-    }
-    console.flush()
+    let SessionChange { identity: SessionIdentity { record, session, .. }, from, reason } = *change;
+    let (action, verb) = match reason {
+        LineageReason::Returned => ("session_returned", "returned to"),
+        _ => ("session_reset", "reset to"),
+    };
+    let text = if from == session {
+        format!("{record}\t(is in {from} already)")
+    } else {
+        on_one_line(&format!("{record}\t({verb} {session}, was {from})"))
+    };
+    console.result(action, change, Some(&text), Some(record.as_str()))
 }
 
 #[derive(Serialize)]
 struct CancelResult<'a> {
-    action: &'static str,
     cancelled: bool,
     #[serde(flatten)]
     identity: Option<&'a SessionIdentity>,
@@ -242,21 +174,13 @@ pub(crate) fn cancelled(
     cancelled: bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    match console.mode.format {
-        Format::Json => {
-            json_line(&CancelResult { action: "cancel_result", cancelled, identity }, &mut *console.out)?;
-        }
-        Format::Text | Format::Quiet => {
-            writeln!(console.out, "{}", if cancelled { "cancel requested" } else { "nothing to cancel" })?;
-        }
-    }
-    console.flush()
+    let text = Some(if cancelled { "cancel requested" } else { "nothing to cancel" });
+    console.result("cancel_result", &CancelResult { cancelled, identity }, text, text)
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueuedPromptObject<'a> {
-    action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
     request_id: &'a RequestId,
@@ -268,15 +192,6 @@ pub(crate) fn queued(
     request_id: &RequestId,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Text => writeln!(console.out, "[queued] {request_id}")?,
-        Format::Json => {
-            json_line(
-                &QueuedPromptObject { action: "prompt_queued", identity, request_id },
-                &mut *console.out,
-            )?;
-        }
-    }
-    console.flush()
+    let text = format!("[queued] {request_id}");
+    console.result("prompt_queued", &QueuedPromptObject { identity, request_id }, Some(&text), None)
 }

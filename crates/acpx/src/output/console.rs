@@ -4,6 +4,9 @@ use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::rc::Rc;
 
+use serde::Serialize;
+
+use super::json_line;
 use super::sanitize::{Clean, line};
 use crate::cli::Format;
 
@@ -28,6 +31,14 @@ pub(crate) struct Console<'a> {
     err: Box<dyn Write + 'a>,
     /// How many bytes were written to terminals.
     shown: Rc<Cell<u64>>,
+}
+
+/// What a command did, for programs.
+#[derive(Serialize)]
+struct ResultObject<'a, T> {
+    action: &'static str,
+    #[serde(flatten)]
+    members: &'a T,
 }
 
 /// Counts the bytes written through it.
@@ -83,6 +94,22 @@ impl Console<'_> {
         self.out.flush()
     }
 
+    /// Writes a result and flushes: an object with this action for programs, or a line for people.
+    pub(super) fn result(
+        &mut self,
+        action: &'static str,
+        members: &impl Serialize,
+        text: Option<&str>,
+        quiet: Option<&str>,
+    ) -> io::Result<()> {
+        match self.mode.format {
+            Format::Json => json_line(&ResultObject { action, members }, &mut *self.out)?,
+            Format::Text => text.iter().try_for_each(|text| writeln!(self.out, "{text}"))?,
+            Format::Quiet => quiet.iter().try_for_each(|text| writeln!(self.out, "{text}"))?,
+        }
+        self.flush()
+    }
+
     /// How many bytes have been written to a terminal so far.
     pub(crate) fn shown(&self) -> u64 {
         self.shown.get()
@@ -94,7 +121,7 @@ impl Console<'_> {
     }
 
     /// Writes a notice to stderr, except in strict mode. A failure to write it is ignored.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn notice(&mut self, text: &str) {
         if !self.mode.strict {
             drop(line(&mut *self.err, format_args!("[acpx] {text}")));
         }
@@ -103,14 +130,14 @@ impl Console<'_> {
     /// Reports what is being done, in verbose mode.
     pub(crate) fn detail(&mut self, text: &str) {
         if self.mode.verbose {
-            self.say(text);
+            self.notice(text);
         }
     }
 
     /// Writes a notice about the session, except in quiet mode.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.mode.format != Format::Quiet {
-            self.say(text);
+            self.notice(text);
         }
     }
 }

@@ -4,9 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::sanitize::line;
-use super::{Console, json_line};
-use crate::cli::Format;
+use super::Console;
+use super::sanitize::on_one_line;
 
 /// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -61,28 +60,13 @@ impl Finding {
     }
 }
 
-#[derive(Serialize)]
-struct FindingObject<'a> {
-    action: &'static str,
-    #[serde(flatten)]
-    finding: &'a Finding,
-}
-
 /// Writes one finding, at once: the next one may take a while.
 pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Result<()> {
-    let out = &mut *console.out;
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Json => json_line(&FindingObject { action: "doctor_check", finding }, out)?,
-        Format::Text => {
-            let Finding { level, check, detail, hint } = finding;
-            line(out, format_args!("{:<4}  {check:<12}  {detail}", level.word()))?;
-            if let Some(hint) = hint {
-                line(out, format_args!("{:<4}  {:<12}  -> {hint}", "", ""))?;
-            }
-        }
-    }
-    console.flush()
+    let Finding { level, check, detail, hint } = finding;
+    let line = on_one_line(&format!("{:<4}  {check:<12}  {detail}", level.word()));
+    let hint = hint.as_ref().map(|hint| on_one_line(&format!("{:<4}  {:<12}  -> {hint}", "", "")));
+    let text = [Some(line), hint].into_iter().flatten().collect::<Vec<_>>().join("\n");
+    console.result("doctor_check", finding, Some(&text), None)
 }
 
 /// How many findings of each level there were.
@@ -115,7 +99,6 @@ impl DoctorSummary {
 
 #[derive(Serialize)]
 struct Whole {
-    action: &'static str,
     status: Level,
     #[serde(flatten)]
     verdict: DoctorSummary,
@@ -123,22 +106,15 @@ struct Whole {
 
 /// Writes the summary.
 pub(crate) fn verdict(verdict: DoctorSummary, console: &mut Console<'_>) -> io::Result<()> {
-    let out = &mut *console.out;
-    let status = verdict.worst();
-    match console.mode.format {
-        Format::Quiet => writeln!(out, "{}", status.word())?,
-        Format::Json => json_line(&Whole { action: "doctor", status, verdict }, out)?,
-        Format::Text => {
-            let DoctorSummary { ok, warn, fail } = verdict;
-            writeln!(out, "\n{ok} ok, {warn} warn, {fail} fail")?;
-        }
-    }
-    console.flush()
+    let (status, DoctorSummary { ok, warn, fail }) = (verdict.worst(), verdict);
+    let text = format!("\n{ok} ok, {warn} warn, {fail} fail");
+    console.result("doctor", &Whole { status, verdict }, Some(&text), Some(status.word()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Format;
     use crate::output::OutputMode;
 
     fn written(format: Format) -> String {

@@ -1,13 +1,12 @@
 //! The host's status for its user: whether it runs, and what it holds.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use acpx_core::model::Timestamp;
 use serde::Serialize;
 
-use super::{Console, json_line};
-use crate::cli::Format;
+use super::Console;
 
 /// A running host.
 #[derive(Debug, Clone, Serialize)]
@@ -26,7 +25,6 @@ pub(crate) struct RunningHost {
 
 #[derive(Serialize)]
 struct HostObject<'a> {
-    action: &'static str,
     status: &'static str,
     home: &'a Path,
     #[serde(flatten)]
@@ -40,20 +38,13 @@ pub(crate) fn host_status(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let status = if host.is_some() { "running" } else { "stopped" };
-    let out = &mut *console.out;
-    match console.mode.format {
-        Format::Quiet => writeln!(out, "{status}")?,
-        Format::Json => json_line(&HostObject { action: "host_status", status, home, host }, out)?,
-        Format::Text => {
-            writeln!(out, "host: {status}\nhome: {}", home.display())?;
-            if let Some(host) = host {
-                writeln!(out, "pid: {}\nversion: {}\nsince: {}", host.pid, host.version, host.since)?;
-                writeln!(out, "socket: {}", host.socket.display())?;
-                writeln!(out, "liveSessions: {}\nclients: {}", host.live_sessions, host.clients)?;
-            }
-        }
+    let mut text = format!("host: {status}\nhome: {}", home.display());
+    if let Some(RunningHost { pid, version, since, socket, live_sessions, clients }) = host {
+        let socket = socket.display();
+        text.push_str(&format!("\npid: {pid}\nversion: {version}\nsince: {since}\nsocket: {socket}"));
+        text.push_str(&format!("\nliveSessions: {live_sessions}\nclients: {clients}"));
     }
-    console.flush()
+    console.result("host_status", &HostObject { status, home, host }, Some(&text), Some(status))
 }
 
 /// What was done to the host.
@@ -72,7 +63,6 @@ pub(crate) enum HostChange {
 
 #[derive(Serialize)]
 struct HostChangeObject {
-    action: &'static str,
     stopped: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
@@ -80,23 +70,12 @@ struct HostChangeObject {
 
 /// Writes what was done to the host.
 pub(crate) fn host_changed(change: HostChange, console: &mut Console<'_>) -> io::Result<()> {
-    let (object, words) = match change {
-        HostChange::Stopped => {
-            (HostChangeObject { action: "host_stopped", stopped: true, pid: None }, "host stopped".to_owned())
+    let (action, stopped, pid, text) = match change {
+        HostChange::Stopped => ("host_stopped", true, None, "host stopped".to_owned()),
+        HostChange::NoneToStop => ("host_stopped", false, None, "no host runs".to_owned()),
+        HostChange::Restarted { pid } => {
+            ("host_restarted", true, Some(pid), format!("host restarted (pid {pid})"))
         }
-        HostChange::NoneToStop => (
-            HostChangeObject { action: "host_stopped", stopped: false, pid: None },
-            "no host runs".to_owned(),
-        ),
-        HostChange::Restarted { pid } => (
-            HostChangeObject { action: "host_restarted", stopped: true, pid: Some(pid) },
-            format!("host restarted (pid {pid})"),
-        ),
     };
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Json => json_line(&object, &mut *console.out)?,
-        Format::Text => writeln!(console.out, "{words}")?,
-    }
-    console.flush()
+    console.result(action, &HostChangeObject { stopped, pid }, Some(&text), None)
 }

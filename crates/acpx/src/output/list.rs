@@ -76,7 +76,7 @@ pub(crate) fn remote_list(
     lines(rows, console)?;
     console.flush()?;
     if let Some(cursor) = next_cursor {
-        console.say(&format!("more: --cursor {}", crate::agents::quote(cursor)));
+        console.notice(&format!("more: --cursor {}", crate::agents::quote(cursor)));
     }
     Ok(())
 }

@@ -4,7 +4,6 @@
 //! stdout is JSON. A closed stdout (`acpx tour | head -1`) ends the program silently: it is an error like any other
 //! here, and `CliError` suppresses its message.
 
-mod agent_memory;
 mod agent_request;
 mod auth;
 mod banner;
@@ -50,6 +49,7 @@ pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion};
+pub(crate) use self::record::memory_words;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{SettingChange, chosen, forgotten, shown_otherwise, unmet};
 pub(crate) use self::show::show;
@@ -58,7 +58,6 @@ pub(crate) use self::turn::{
     DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultError, ResultIds, TimeoutCause,
     TurnStatus, TurnView,
 };
-pub(crate) use agent_memory::memory_words;
 pub(crate) use confirmation::{
     EnsureOrigin, EnsureResult, SessionChange, SessionMove, cancelled, closed, deleted, ensured, moved,
     queued, session_changed,

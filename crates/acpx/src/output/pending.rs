@@ -1,6 +1,6 @@
 //! Lists pending requests of agents with everything that a terminal would show, and confirms an answer.
 
-use std::io::{self, Write};
+use std::io;
 
 use acpx_core::protocol::meta::IdsMeta;
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
@@ -94,7 +94,6 @@ fn asked(clients: &[ResponderMeta]) -> String {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AnswerObject<'a> {
-    action: &'static str,
     question_id: &'a str,
     approved: bool,
     #[serde(flatten)]
@@ -108,15 +107,8 @@ pub(crate) fn answered(
     approved: bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Text => writeln!(console.out, "{}", if approved { "approved" } else { "denied" })?,
-        Format::Json => {
-            let answered = AnswerObject { action: "question_answered", question_id, approved, ids };
-            json_line(&answered, &mut *console.out)?;
-        }
-    }
-    console.flush()
+    let text = if approved { "approved" } else { "denied" };
+    console.result("question_answered", &AnswerObject { question_id, approved, ids }, Some(text), None)
 }
 
 #[cfg(test)]

@@ -1,13 +1,47 @@
-//! A record in JSON: the three ids under their own names; unknown members are omitted.
+//! A record in JSON, with the three ids under their own names and without unknown members; and the lines that several
+//! views of a record share.
+
+use std::io::{self, Write};
 
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, SessionUsage,
-    Timestamp, title_of,
+    AbsolutePath, AgentExit, AgentMemory, AgentSpec, Lifecycle, LineageRow, Record, RestoreError,
+    SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
 };
+use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
 
-use super::agent_memory::RememberedObject;
-use super::sanitize::on_one_line;
+use super::sanitize::{line, on_one_line};
+
+/// An agent, by its name and its command line.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AgentObject<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
+}
+
+impl<'a> AgentObject<'a> {
+    pub(super) fn of(agent: &'a AgentSpec) -> Self {
+        Self { agent_name: agent.name.as_deref(), agent_command: command(agent) }
+    }
+}
+
+/// How the last agent ended.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExitObject<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_exit: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_exit_at: Option<Timestamp>,
+}
+
+impl<'a> ExitObject<'a> {
+    pub(super) fn of(exit: Option<&'a AgentExit>) -> Self {
+        Self { last_exit: exit.map(|exit| exit.how.words()), last_exit_at: exit.map(|exit| exit.at) }
+    }
+}
 
 /// A record as in every list.
 #[derive(Debug, Serialize)]
@@ -15,9 +49,8 @@ use super::sanitize::on_one_line;
 pub(super) struct RecordObject<'a> {
     #[serde(flatten)]
     identity: SessionIdentity,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_name: Option<&'a str>,
-    agent_command: String,
+    #[serde(flatten)]
+    agent: AgentObject<'a>,
     agent_argv: Vec<&'a str>,
     cwd: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,8 +72,7 @@ impl<'a> From<&'a Record> for RecordObject<'a> {
     fn from(record: &'a Record) -> Self {
         Self {
             identity: record.identity(),
-            agent_name: record.agent.name.as_deref(),
-            agent_command: command(&record.agent),
+            agent: AgentObject::of(&record.agent),
             agent_argv: argv(&record.agent).collect(),
             cwd: record.cwd.as_str(),
             name: name(record),
@@ -69,10 +101,8 @@ pub(super) struct WholeRecord<'a> {
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_started_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_exit: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_exit_at: Option<Timestamp>,
+    #[serde(flatten)]
+    exit: ExitObject<'a>,
     turns: u64,
     answered_turns: u64,
     #[serde(flatten)]
@@ -95,8 +125,7 @@ impl<'a> WholeRecord<'a> {
             last_prompt_at,
             pid: run.filter(|run| run.ended.is_none()).map(|run| run.process.pid),
             agent_started_at: run.map(|run| run.since),
-            last_exit: ended.map(|exit| exit.how.words()),
-            last_exit_at: ended.map(|exit| exit.at),
+            exit: ExitObject::of(ended),
             turns: record.last_turn.map_or(0, |turn| turn.0),
             answered_turns: record.answered_turns,
             remembered: RememberedObject::of(record, usage),
@@ -148,4 +177,59 @@ pub(super) fn closed_at(record: &Record) -> Option<Timestamp> {
         Lifecycle::Open => None,
         Lifecycle::Closed { at } | Lifecycle::Deleted { at } => Some(at),
     }
+}
+
+/// What is known of a session apart from its turns: its usage, and what its agent remembers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RememberedObject {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<SessionUsage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<MemoryMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_restore_error: Option<RestoreError>,
+}
+
+impl RememberedObject {
+    pub(super) fn of(record: &Record, usage: Option<&SessionUsage>) -> Self {
+        Self {
+            usage: usage.cloned(),
+            memory: MemoryMeta::of(record.memory),
+            last_restore_error: record.restore_error.clone(),
+        }
+    }
+}
+
+/// The line with a session's usage.
+pub(super) fn usage(usage: &SessionUsage, out: &mut dyn Write) -> io::Result<()> {
+    let SessionUsage { used, size, cost } = usage;
+    let cost = cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
+    line(out, format_args!("context: {used} of {size} tokens{cost}"))
+}
+
+/// The line with why the session was not restored, if the last attempt failed.
+pub(super) fn restore_error(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    match &record.restore_error {
+        Some(error) => line(out, format_args!("lastRestoreError: {error} at {}", error.at)),
+        None => Ok(()),
+    }
+}
+
+/// How much of a conversation an agent remembers, in words, if that is not all of it.
+pub(crate) fn memory_words(memory: AgentMemory) -> Option<String> {
+    Some(match memory {
+        AgentMemory::Whole => return None,
+        AgentMemory::Since { from, reason } => {
+            let why = reason.map_or_else(String::new, |reason| format!(" ({})", reason.as_str()));
+            format!("the agent began afresh{why} and knows nothing that came before event {from}")
+        }
+        AgentMemory::Compacted => {
+            "the agent made its memory shorter: it has a summary of what came before".to_owned()
+        }
+        AgentMemory::Part => "the agent remembers only part of the conversation".to_owned(),
+        AgentMemory::Another => {
+            "the agent remembers another conversation than the one that is kept".to_owned()
+        }
+    })
 }

@@ -23,32 +23,24 @@ pub(crate) struct Serving {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ServingObject<'a> {
-    action: &'static str,
     agent: &'a str,
-    url: String,
+    url: &'a str,
     web_socket_url: String,
 }
 
 /// Writes where a server listens.
 pub(crate) fn serving(serving: &Serving, console: &mut Console<'_>) -> io::Result<()> {
-    let place = format!("{}{PATH}", serving.address);
-    let (http, websocket) = if serving.is_secure { ("https", "wss") } else { ("http", "ws") };
-    let url = format!("{http}://{place}");
-    match console.mode.format {
-        Format::Quiet => writeln!(console.out, "{url}")?,
-        Format::Text => writeln!(console.out, "serving {} at {url}", serving.agent)?,
-        Format::Json => {
-            let web_socket_url = format!("{websocket}://{place}");
-            let object = ServingObject { action: "serving", agent: &serving.agent, url, web_socket_url };
-            json_line(&object, &mut *console.out)?;
-        }
-    }
-    console.flush()
+    let Serving { agent, address, is_secure } = serving;
+    let (http, websocket) = if *is_secure { ("https", "wss") } else { ("http", "ws") };
+    let url = format!("{http}://{address}{PATH}");
+    let text = format!("serving {agent} at {url}");
+    let web_socket_url = format!("{websocket}://{address}{PATH}");
+    let object = ServingObject { agent, url: &url, web_socket_url };
+    console.result("serving", &object, Some(&text), Some(&url))
 }
 
 #[derive(Serialize)]
 struct TokenObject<'a> {
-    action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     #[serde(flatten)]
@@ -63,18 +55,11 @@ struct TokensObject<'a> {
 
 /// Writes a new token's secret. It is shown only once.
 pub(crate) fn token_made(secret: &str, token: &Token, console: &mut Console<'_>) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => writeln!(console.out, "{secret}")?,
-        Format::Text => {
-            writeln!(console.out, "{secret}")?;
-            console.banner(&format!("this is token {}; it is not shown again", token.id));
-        }
-        Format::Json => {
-            let object = TokenObject { action: "token_created", token: Some(secret), known: token };
-            json_line(&object, &mut *console.out)?;
-        }
+    if console.mode.format == Format::Text {
+        console.banner(&format!("this is token {}; it is not shown again", token.id));
     }
-    console.flush()
+    let object = TokenObject { token: Some(secret), known: token };
+    console.result("token_created", &object, Some(secret), Some(secret))
 }
 
 /// Writes every token.
@@ -100,17 +85,8 @@ pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<
 
 /// Writes that a token was revoked.
 pub(crate) fn token_revoked(token: &Token, console: &mut Console<'_>) -> io::Result<()> {
-    match console.mode.format {
-        Format::Quiet => {}
-        Format::Text => writeln!(console.out, "token {} holds no longer", token.id)?,
-        Format::Json => {
-            json_line(
-                &TokenObject { action: "token_revoked", token: None, known: token },
-                &mut *console.out,
-            )?;
-        }
-    }
-    console.flush()
+    let text = format!("token {} holds no longer", token.id);
+    console.result("token_revoked", &TokenObject { token: None, known: token }, Some(&text), None)
 }
 
 fn line(token: &Token) -> String {

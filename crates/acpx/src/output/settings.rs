@@ -7,9 +7,8 @@ use acpx_core::protocol::meta::{ForgottenMeta, UnmetSettingMeta};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Console;
 use super::question::one_line;
-use super::{Console, json_line};
-use crate::cli::Format;
 
 /// How much of a value is shown.
 const LONGEST_VALUE: usize = 200;
@@ -29,10 +28,9 @@ pub(crate) struct SettingChange<'a> {
     pub(crate) config_options: &'a [Box<RawValue>],
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChosenObject<'a> {
-    action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode_id: Option<&'a SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,46 +43,30 @@ struct ChosenObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     config_options: Option<&'a [Box<RawValue>]>,
     #[serde(flatten)]
-    identity: &'a SessionIdentity,
+    identity: Option<&'a SessionIdentity>,
 }
 
 /// Writes the change. The model has its own word.
 pub(crate) fn chosen(chosen: &SettingChange<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let SettingChange { identity, option, value, resumed, config_options } = *chosen;
-    let said = on_one_line(value);
-    let out = &mut *console.out;
-    match (console.mode.format, option) {
-        (Format::Quiet, _) => writeln!(out, "{said}"),
-        (Format::Text, None) => writeln!(out, "mode set: {said}"),
-        (Format::Text, Some("model")) => writeln!(out, "model set: {said}"),
-        (Format::Text, Some(option)) => {
-            writeln!(out, "config set: {option}={said} ({} options)", config_options.len())
+    let shown = on_one_line(value);
+    let mut object = ChosenObject { resumed, identity: Some(identity), ..ChosenObject::default() };
+    let (action, text) = match option {
+        None => {
+            object.mode_id = Some(value);
+            ("mode_set", format!("mode set: {shown}"))
         }
-        (Format::Json, option) => {
-            let nothing = ChosenObject {
-                action: "config_set",
-                mode_id: None,
-                model_id: None,
-                config_id: None,
-                value: None,
-                resumed,
-                config_options: None,
-                identity,
-            };
-            let object = match option {
-                None => ChosenObject { action: "mode_set", mode_id: Some(value), ..nothing },
-                Some("model") => ChosenObject { action: "model_set", model_id: Some(value), ..nothing },
-                Some(option) => ChosenObject {
-                    config_id: Some(option),
-                    value: Some(value),
-                    config_options: Some(config_options),
-                    ..nothing
-                },
-            };
-            json_line(&object, out)
+        Some("model") => {
+            object.model_id = Some(value);
+            ("model_set", format!("model set: {shown}"))
         }
-    }?;
-    console.flush()
+        Some(option) => {
+            (object.config_id, object.value) = (Some(option), Some(value));
+            object.config_options = Some(config_options);
+            ("config_set", format!("config set: {option}={shown} ({} options)", config_options.len()))
+        }
+    };
+    console.result(action, &object, Some(&text), Some(&shown))
 }
 
 /// Reports that the agent shows another value than the requested one.
@@ -95,19 +77,12 @@ pub(crate) fn shown_otherwise(
     console: &mut Console<'_>,
 ) {
     let name = option.unwrap_or("mode");
-    console.say(&format!("the agent shows {name} as {}, and was asked for {wanted}", on_one_line(shown)));
+    console.notice(&format!("the agent shows {name} as {}, and was asked for {wanted}", on_one_line(shown)));
 }
 
 /// A value, possibly the agent's text, on one line.
 fn on_one_line(value: &SettingValue) -> String {
     one_line(&value.to_string(), LONGEST_VALUE)
-}
-
-#[derive(Serialize)]
-struct ForgottenObject<'a> {
-    action: &'static str,
-    #[serde(flatten)]
-    forgotten: &'a ForgottenMeta,
 }
 
 /// Writes which stored setting was dropped, if there was one.
@@ -117,22 +92,18 @@ pub(crate) fn forgotten(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let name = option.unwrap_or("mode");
-    let out = &mut *console.out;
-    match (console.mode.format, &forgotten.value) {
-        (Format::Json, _) => json_line(&ForgottenObject { action: "setting_forgotten", forgotten }, out),
-        (Format::Text, Some(value)) => {
-            writeln!(out, "not wished any more: {name}={}", on_one_line(value))
-        }
-        (Format::Text, None) => writeln!(out, "nothing was wished for {name}"),
-        (Format::Quiet, value) => value.iter().try_for_each(|value| writeln!(out, "{}", on_one_line(value))),
-    }?;
-    console.flush()
+    let value = forgotten.value.as_ref().map(on_one_line);
+    let text = match &value {
+        Some(value) => format!("not wished any more: {name}={value}"),
+        None => format!("nothing was wished for {name}"),
+    };
+    console.result("setting_forgotten", forgotten, Some(&text), value.as_deref())
 }
 
 /// Reports which settings could not be restored.
 pub(crate) fn unmet(unmet: &[UnmetSettingMeta], console: &mut Console<'_>) {
     for UnmetSettingMeta { option, value, reason } in unmet {
-        console.say(&not_restored(option.as_deref(), value, reason));
+        console.notice(&not_restored(option.as_deref(), value, reason));
     }
 }
 

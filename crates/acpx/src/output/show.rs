@@ -5,8 +5,7 @@ use std::io::{self, Write};
 
 use acpx_core::model::{Record, SessionUsage, Timestamp};
 
-use super::agent_memory::{memory_words, restore_error, usage};
-use super::record::{WholeRecord, closed_at, command, shown_name};
+use super::record::{WholeRecord, closed_at, command, memory_words, restore_error, shown_name, usage};
 use super::sanitize::line;
 use super::{Console, json_line};
 use crate::cli::Format;

@@ -19,9 +19,10 @@ use acpx_core::protocol::meta::WaitReasonMeta;
 use serde::Serialize;
 
 use self::settings::SettingsObject;
-use super::agent_memory::{RememberedObject, memory_words, restore_error, usage};
 use super::question::details_of;
-use super::record::{command, name};
+use super::record::{
+    AgentObject, ExitObject, RememberedObject, command, memory_words, name, restore_error, usage,
+};
 use super::sanitize::line;
 use super::{Console, json_line, pending};
 use crate::cli::Format;
@@ -214,8 +215,7 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
                 action: ACTION,
                 status: STATUS,
                 summary: "no session is open here",
-                agent_name: agent.name.as_deref(),
-                agent_command: command(agent),
+                agent: AgentObject::of(agent),
             };
             json_line(&none, &mut *console.out)
         }
@@ -235,9 +235,8 @@ struct NoSession<'a> {
     action: &'static str,
     status: &'static str,
     summary: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_name: Option<&'a str>,
-    agent_command: String,
+    #[serde(flatten)]
+    agent: AgentObject<'a>,
 }
 
 #[derive(Serialize)]
@@ -251,9 +250,8 @@ struct StatusObject<'a> {
     ending: bool,
     #[serde(flatten)]
     identity: SessionIdentity,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_name: Option<&'a str>,
-    agent_command: String,
+    #[serde(flatten)]
+    agent: AgentObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     cwd: &'a str,
@@ -269,6 +267,21 @@ struct StatusObject<'a> {
     last_prompt_time: Option<Timestamp>,
     #[serde(flatten)]
     remembered: RememberedObject,
+    #[serde(flatten)]
+    turns: OpenTurnsObject<'a>,
+    #[serde(flatten)]
+    exit: ExitObject<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    questions: &'a [PendingRequestMeta],
+    /// `false` if the agent's memory is lost with its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restorable: Option<bool>,
+}
+
+/// The turns that have not ended, and what they wait for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenTurnsObject<'a> {
     /// The running turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
@@ -283,15 +296,6 @@ struct StatusObject<'a> {
     /// What the session waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<&'a WaitReasonMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_exit: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_exit_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    questions: &'a [PendingRequestMeta],
-    /// `false` if the agent's memory is lost with its process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    restorable: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -310,27 +314,37 @@ struct InterruptedObject<'a> {
     accepted_at: Timestamp,
 }
 
+impl<'a> OpenTurnsObject<'a> {
+    fn of(snapshot: &Snapshot<'a>) -> Self {
+        let turn = snapshot.running().map(|(turn, since)| TurnObject {
+            number: turn.id.0,
+            request_id: turn.request.as_str(),
+            since,
+        });
+        let interrupted_turn = snapshot.interrupted().map(|turn| InterruptedObject {
+            number: turn.id.0,
+            request_id: turn.request.as_str(),
+            accepted_at: turn.queued_at,
+        });
+        Self {
+            turn,
+            interrupted_turn,
+            queued: snapshot.queued().count(),
+            waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
+            waiting_for: snapshot.waiting,
+        }
+    }
+}
+
 fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
     let (record, standing) = (snapshot.record, snapshot.standing());
-    let turn = snapshot.running().map(|(turn, since)| TurnObject {
-        number: turn.id.0,
-        request_id: turn.request.as_str(),
-        since,
-    });
-    let interrupted_turn = snapshot.interrupted().map(|turn| InterruptedObject {
-        number: turn.id.0,
-        request_id: turn.request.as_str(),
-        accepted_at: turn.queued_at,
-    });
-    let exit = snapshot.exit();
     StatusObject {
         action: ACTION,
         status: standing.json_word(),
         summary: snapshot.summary(),
         ending: standing == AgentLiveness::Ending,
         identity: record.identity(),
-        agent_name: record.agent.name.as_deref(),
-        agent_command: command(&record.agent),
+        agent: AgentObject::of(&record.agent),
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         additional_directories: &record.additional_directories,
@@ -339,13 +353,8 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt(),
         remembered: RememberedObject::of(record, snapshot.usage.as_ref()),
-        turn,
-        interrupted_turn,
-        queued: snapshot.queued().count(),
-        waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
-        waiting_for: snapshot.waiting,
-        last_exit: exit.map(|exit| exit.how.words()),
-        last_exit_at: exit.map(|exit| exit.at),
+        turns: OpenTurnsObject::of(snapshot),
+        exit: ExitObject::of(snapshot.exit()),
         questions: snapshot.questions,
         restorable: snapshot.forgets.then_some(false),
     }

@@ -13,7 +13,7 @@ fn a_session_that_is_there_now_is_told_by_its_ids() {
     let identity = record().identity();
     let other = RecordId::new("r0").unwrap();
     let told = |name, how| {
-        formats(|console| ensured(&EnsureResult { identity: &identity, name, how }, console).unwrap())
+        formats(|console| ensured(EnsureResult { identity: &identity, name, how }, console).unwrap())
     };
     let quiet = "r1\n".to_owned();
     assert_eq!(

@@ -67,7 +67,7 @@ impl LazyConfig {
         let config = self.get();
         let mut console = Console::of_program(mode(options, config.as_ref().unwrap_or(&&self.nothing))?);
         if let Err(error) = config {
-            console.say(&unread(&error));
+            console.notice(&unread(&error));
         }
         Ok(console)
     }
@@ -94,7 +94,7 @@ impl LazyConfig {
         match self.get() {
             Err(error @ CliError::Config(_)) if is_told() => {
                 let settings = CommandSettings::without_start(options, &self.nothing)?;
-                Console::of_program(settings.mode).say(&unread(&error));
+                Console::of_program(settings.mode).notice(&unread(&error));
                 Ok(settings)
             }
             config => CommandSettings::without_start(options, config?),

@@ -38,7 +38,7 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Con
         (record.identity(), Vec::new())
     };
     let how = EnsureOrigin::Existing { not_applied: &not_applied };
-    Ok(output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
+    Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
 }
 
 /// Whether a flag was typed that an existing session may not have.

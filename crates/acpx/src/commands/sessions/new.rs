@@ -54,7 +54,7 @@ pub(super) fn make(
             (true, true) => EnsureOrigin::Created,
             (true, false) => EnsureOrigin::Existing { not_applied: &not_taken },
         };
-        Ok(output::ensured(&EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
+        Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
     })
 }
 

@@ -26,8 +26,12 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             moved.map_err(with_close_hint)?
         };
         let identity = ids.identity().unwrap_or_else(|| record.identity());
-        let (from, to) = (record.cwd.as_path(), settings.cwd.as_path());
-        let moved = SessionMove { identity: &identity, from, to, staying: &staying_directories };
+        let moved = SessionMove {
+            identity: &identity,
+            from: record.cwd.as_path(),
+            cwd: settings.cwd.as_path(),
+            staying_directories: &staying_directories,
+        };
         Ok(output::moved(&moved, &mut console)?)
     })
 }

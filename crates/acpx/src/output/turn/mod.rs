@@ -136,7 +136,7 @@ impl TurnView {
         });
         if waits {
             console.flush()?;
-            console.say(HOW_TO_ANSWER);
+            console.notice(HOW_TO_ANSWER);
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl TurnView {
                     console.flush()?;
                     let why =
                         error.as_ref().map_or_else(|| reason.clone(), |error| format!("{reason}: {error}"));
-                    console.say(&format!(
+                    console.notice(&format!(
                         "the agent could not restore the session ({why}); this is a fresh one, which {}",
                         knows_before(carried)
                     ));
@@ -180,13 +180,14 @@ impl TurnView {
             }
             Some(Fact::PromptResent { .. }) => {
                 console.flush()?;
-                console.say("the agent had lost the session and was restarted; the prompt is sent once more");
+                console
+                    .notice("the agent had lost the session and was restarted; the prompt is sent once more");
                 Ok(())
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
                 let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-                console.say(&format!(
+                console.notice(&format!(
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
@@ -194,14 +195,14 @@ impl TurnView {
             }
             Some(Fact::LoadDelayed { until }) => {
                 console.flush()?;
-                console.say(&format!(
+                console.notice(&format!(
                     "waiting until {until}: this agent cannot load a session in the minute it began"
                 ));
                 self.tell(&TurnNotice::LoadDelayed { until }, console)
             }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
                 console.flush()?;
-                console.say(&not_restored(option.as_deref(), &value, &reason));
+                console.notice(&not_restored(option.as_deref(), &value, &reason));
                 self.tell(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
             Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => self.say(&fact, console),
@@ -229,7 +230,7 @@ impl TurnView {
             view.end_line(&mut *console.out)?;
         }
         console.flush()?;
-        console.say(&detail(fact).unwrap_or_default());
+        console.notice(&detail(fact).unwrap_or_default());
         Ok(())
     }
 

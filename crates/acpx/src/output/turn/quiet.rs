@@ -37,8 +37,8 @@ impl QuietView {
         self.used.say(result, console);
         if let Some(error) = &result.error {
             let class = ErrorClass::of(&error.code);
-            console.say(&format!("error: {} [{}] {}", class.code(), error.code, error.message));
-            error.hint.iter().for_each(|hint| console.say(&format!("hint: {hint}")));
+            console.notice(&format!("error: {} [{}] {}", class.code(), error.code, error.message));
+            error.hint.iter().for_each(|hint| console.notice(&format!("hint: {hint}")));
         }
         Ok(())
     }

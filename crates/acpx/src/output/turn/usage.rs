@@ -26,11 +26,11 @@ impl UsageTracker {
         if console.mode.format == Format::Json {
             return;
         }
-        result.usage.as_deref().and_then(tokens).iter().for_each(|tokens| console.say(tokens));
+        result.usage.as_deref().and_then(tokens).iter().for_each(|tokens| console.notice(tokens));
         let Some(SessionUsage { used, size, cost }) = &self.0 else { return };
         console.banner(&format!("context: {used} of {size} tokens"));
         if let Some(cost) = cost {
-            console.say(&format!("cost: {} {}", cost.amount, shown(&cost.currency)));
+            console.notice(&format!("cost: {} {}", cost.amount, shown(&cost.currency)));
         }
     }
 }

@@ -22,7 +22,7 @@ impl HostSession<'_> {
             return Ok(());
         }
         let words = TerminalForm::read(params).declined("there is no terminal to ask on");
-        self.console.say(&words);
+        self.console.notice(&words);
         self.patience
             .during(client.answer(&id, &TerminalForm::refusal()))
             .await
