@@ -64,7 +64,7 @@ pub(super) fn run(
         let desk = TerminalPrompter::of_program();
         let asking = asking.interactive(desk.is_some());
         if desk.is_some() {
-            view.ask_here();
+            view.prompt_here();
         }
         let talk = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
@@ -106,7 +106,7 @@ fn tell(
     let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
-    ending.result.say_what_was_missing(&settings.typed_agent(), view.missing());
+    ending.result.say_what_was_missing(&settings.typed_agent(), view.timeout_cause());
     ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
     if !is_all {

@@ -66,7 +66,7 @@ pub(super) fn run(
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode, Some(record.identity()));
         if desk.is_some() {
-            view.ask_here();
+            view.prompt_here();
         } else if settings.policy.unasked == UnattendedPolicy::Wait {
             view.wait_for_answers(&settings.policy);
         }
@@ -94,7 +94,7 @@ pub(super) fn run(
             PromptCommandResult::Detached { has_begun } => detached(has_begun, &mut console),
             PromptCommandResult::Over(ending) => {
                 let PromptCompletion { mut result, exit } = *ending;
-                result.say_what_was_missing(&typed, view.missing());
+                result.say_what_was_missing(&typed, view.timeout_cause());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
                 if let Some(next) = unshown {
                     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_idle_once_nobody_has_read_or_used_it_for_a_while() {
+    async fn connection_is_idle_without_readers_and_requests() {
         let ((peer, _incoming), _host) = memory(WireLimits::default());
         let connection = HttpConnection::new(None, peer);
         let reader = connection.streams().open(None).unwrap();

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_so_many_and_what_is_dropped_counts_no_more() {
+    fn keyed_counter_limits_each_key_and_dropped_guards_release() {
         let shares = Arc::new(KeyedCounter::default());
         let first = shares.take(&"me", 2).unwrap();
         let second = shares.take(&"me", 2);

@@ -165,7 +165,7 @@ mod system {
         }
 
         #[test]
-        fn a_socket_of_this_very_program_is_outside_and_one_that_nobody_has_is_hidden() {
+        fn own_socket_is_outside_and_an_unowned_one_is_hidden() {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let ours = listener.local_addr().unwrap();
             let client = std::net::TcpStream::connect(ours).unwrap();

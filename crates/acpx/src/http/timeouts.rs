@@ -108,7 +108,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_say_enough_to_be_understood_is_waited_for_no_longer() {
+    async fn client_that_sends_too_few_first_bytes_times_out() {
         for said in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n"] {
             let (near, mut far) = duplex(1024);
             let mut near = DeadlineStream::new(near, PATIENCE);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_begun_may_be_silent() {
+    async fn client_may_be_silent_after_its_first_bytes() {
         let (near, mut far) = duplex(1024);
         let mut near = DeadlineStream::new(near, PATIENCE);
         far.write_all(&[b'x'; FIRST_WORDS]).await.unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_read_is_told_no_more_and_whoever_reads_late_is() {
+    async fn stalled_write_times_out_and_a_late_reader_does_not() {
         let (near, mut far) = duplex(8);
         let mut near = DeadlineStream::new(near, PATIENCE);
         near.write_all(&[0; 8]).await.unwrap();

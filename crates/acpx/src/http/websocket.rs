@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_a_long_message_slowly_is_told_all_of_it() {
+    async fn slow_reader_receives_all_of_a_long_message() {
         let (socket, load, mut far) = socket(1024).await;
         let (mut sink, source) = socket.split();
         let ((host, _), (near, mut incoming)) = memory(WireLimits::default());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_ping_between_the_pieces_of_a_message_takes_no_more_than_its_own_bytes_off_the_load() {
+    async fn ping_inside_a_message_releases_only_its_own_bytes() {
         let room = Arc::new(Semaphore::new(1024));
         let (near, mut far) = tokio::io::duplex(1024);
         let load = ReceiveBudget::new(Arc::clone(&room));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waited_while_its_client_was_not_listened_to_is_no_silence() {
+    async fn queued_frame_is_not_silence_after_a_slow_host() {
         for _ in 0..20 {
             let (socket, load, mut far) = socket(1024).await;
             let (_sink, mut source) = socket.split();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_says_nothing_is_dropped_and_one_that_says_something_slowly_is_not() {
+    async fn silent_client_is_dropped_and_a_slow_sender_is_not() {
         let (socket, load, mut far) = socket(1024).await;
         let (_sink, source) = socket.split();
         let ((host, _incoming), _other) = memory(WireLimits::default());
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_with_a_frame_is_said_in_the_words_of_the_protocol() {
+    async fn invalid_frame_closes_with_the_protocols_close_code() {
         let long = [&[0x81, 0xff][..], &u64::MAX.to_be_bytes(), &[0; 4]].concat();
         let cases: [(&str, &[u8], usize, CloseCode); 6] = [
             ("a reserved bit", &[0xc1, 0x80, 0, 0, 0, 0], 1024, CloseCode::Protocol),

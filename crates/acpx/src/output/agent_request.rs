@@ -20,12 +20,12 @@ const CANCELLED: i64 = -32800;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentRequest {
     pub(super) method: String,
-    pub(super) aim: AgentRequestSubject,
+    pub(super) subject: RequestSubject,
 }
 
 /// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AgentRequestSubject {
+pub(super) enum RequestSubject {
     /// A file, with its first requested line.
     File(String),
     /// A command, as a person would type it.
@@ -40,7 +40,7 @@ pub(super) enum AgentRequestSubject {
 
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AgentRequestOutcome {
+pub(super) enum RequestOutcome {
     /// It was done; the result.
     Done(Value),
     /// It was denied; the reason.
@@ -61,49 +61,49 @@ impl AgentRequest {
     pub(super) fn read(method: &str, params: Option<&str>) -> Self {
         let params: Value = serde_json::from_str(params.unwrap_or("null")).unwrap_or_default();
         let text = |path: &str| params.pointer(path).and_then(Value::as_str);
-        let aim = match method {
+        let subject = match method {
             "fs/read_text_file" | "fs/write_text_file" => {
                 let line = params.get("line").and_then(Value::as_u64);
                 let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-                AgentRequestSubject::File(shown(text("/path").unwrap_or("-")) + &line)
+                RequestSubject::File(shown(text("/path").unwrap_or("-")) + &line)
             }
             "terminal/create" => {
                 let args = params.get("args").and_then(Value::as_array).into_iter().flatten();
                 let line = command_line(text("/command").unwrap_or("-"), args.filter_map(Value::as_str));
-                AgentRequestSubject::Command(shown(&line))
+                RequestSubject::Command(shown(&line))
             }
             "session/request_permission" => {
                 // Version 2 has the request's own text as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
-                AgentRequestSubject::Permission(brief(title), OptionMeta::of_request(&params))
+                RequestSubject::Permission(brief(title), OptionMeta::of_request(&params))
             }
             _ if method.starts_with("terminal/") => {
-                AgentRequestSubject::Terminal(text("/terminalId").unwrap_or("-").into())
+                RequestSubject::Terminal(text("/terminalId").unwrap_or("-").into())
             }
-            _ => AgentRequestSubject::Other,
+            _ => RequestSubject::Other,
         };
-        Self { method: shown(method), aim }
+        Self { method: shown(method), subject }
     }
 
     /// Its subject on one line, with a word for its kind, if it has one.
-    pub(super) fn subject(&self) -> Option<(&'static str, &str)> {
-        match &self.aim {
-            AgentRequestSubject::File(path) => Some(("files", path)),
-            AgentRequestSubject::Command(line) => Some(("input", line)),
-            AgentRequestSubject::Permission(title, _) => Some(("asks", title)),
-            AgentRequestSubject::Terminal(_) | AgentRequestSubject::Other => None,
+    pub(super) fn labelled_subject(&self) -> Option<(&'static str, &str)> {
+        match &self.subject {
+            RequestSubject::File(path) => Some(("files", path)),
+            RequestSubject::Command(line) => Some(("input", line)),
+            RequestSubject::Permission(title, _) => Some(("asks", title)),
+            RequestSubject::Terminal(_) | RequestSubject::Other => None,
         }
     }
 
     /// The reply to a permission request, in words.
-    pub(super) fn outcome(&self, end: &AgentRequestOutcome) -> String {
-        let AgentRequestOutcome::Done(result) = end else {
+    pub(super) fn permission_outcome(&self, end: &RequestOutcome) -> String {
+        let RequestOutcome::Done(result) = end else {
             return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
         };
         let field = |name: &str| result.get("outcome")?.get(name)?.as_str();
-        let options: &[OptionMeta] = match &self.aim {
-            AgentRequestSubject::Permission(_, options) => options,
+        let options: &[OptionMeta] = match &self.subject {
+            RequestSubject::Permission(_, options) => options,
             _ => &[],
         };
         match (field("outcome"), field("optionId")) {
@@ -118,7 +118,7 @@ impl AgentRequest {
     }
 }
 
-impl AgentRequestOutcome {
+impl RequestOutcome {
     /// How it ended, in one word. A form may have been declined.
     pub(super) fn word(&self) -> &'static str {
         match self {
@@ -164,16 +164,16 @@ impl<T> Default for UnansweredRequests<T> {
 impl<T> UnansweredRequests<T> {
     /// Takes a request of the agent with the attached data, `None` if its reply does not matter. Returns the data of
     /// the oldest request if that was dropped.
-    pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) -> Option<T> {
-        self.0.retain(|(asked, _)| asked != id);
-        let oldest = (kept.is_some() && self.0.len() == OPEN).then(|| self.0.remove(0).1);
-        self.0.extend(kept.map(|kept| (id.clone(), kept)));
+    pub(super) fn begin(&mut self, id: &RpcId, data: Option<T>) -> Option<T> {
+        self.0.retain(|(open, _)| open != id);
+        let oldest = (data.is_some() && self.0.len() == OPEN).then(|| self.0.remove(0).1);
+        self.0.extend(data.map(|data| (id.clone(), data)));
         oldest
     }
 
     /// Takes a reply to the agent; returns the data of its request.
     pub(super) fn end(&mut self, answer: &RpcMessage) -> Option<T> {
-        let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
+        let index = self.0.iter().position(|(open, _)| Some(open) == answer.id())?;
         Some(self.0.remove(index).1)
     }
 

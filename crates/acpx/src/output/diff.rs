@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_shown_with_what_stands_around_it() {
+    fn diff_shows_a_change_with_its_context() {
         let old: Vec<String> = (1..=20).map(|number| format!("line {number}")).collect();
         let new = old.join("\n").replace("line 5\n", "line five\nand more\n").replace("line 17\n", "");
         let expected = "\
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_all_new_and_one_that_stays_as_it_is_shows_nothing() {
+    fn diff_of_a_new_file_is_added_lines_only() {
         assert_eq!(unified("a", None, "x\ny\n"), "--- /dev/null\n+++ a\n@@ -1,0 +1,2 @@\n+x\n+y\n");
         assert_eq!(unified("a", Some("x\n"), "x\n"), "--- a\n+++ a\n");
     }
 
     #[test]
-    fn what_is_too_long_is_cut_and_says_so() {
+    fn long_diff_is_cut_and_marked() {
         let long = "x".repeat(WIDTH + 7);
         assert!(unified("a", None, &long).contains("... (7 more characters)\n"));
         let shown = unified("a", None, &"line\n".repeat(100_000));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_shown_though_much_goes_and_though_the_file_is_long() {
+    fn diff_shows_added_lines_of_a_long_file() {
         let numbers =
             |from: usize| (from..from + 3000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
         let shown = unified("a", Some(&numbers(0)), &numbers(9000));
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_diff_has_all_of_the_old_and_all_of_the_new_in_order(
+        fn diff_has_all_old_and_all_new_lines_in_order(
             old in prop::collection::vec("[abc]", 0..12), new in prop::collection::vec("[abc]", 0..12),
         ) {
             let (old, new): (Vec<&str>, Vec<&str>) =

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_says_how_well_it_is_what_it_is_and_what_to_do() {
+    fn doctor_finding_has_level_check_detail_and_hint() {
         let text = "\
 ok    home          /h
 warn  agents        none is installed

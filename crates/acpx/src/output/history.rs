@@ -70,13 +70,13 @@ pub(crate) struct History {
     /// When each tool call was first seen: the conversation has only their sequence numbers.
     tool_times: HashMap<Seq, Timestamp>,
     /// The agent's client requests, which are not part of the conversation.
-    works: RequestHistory,
+    requests: RequestHistory,
     /// Prompts that were never sent to an agent, and when they were accepted: no event has their text.
     unsent: HashMap<TurnId, (Timestamp, String)>,
     /// Why and when a turn ended early: the agent's words in it are incomplete.
-    cut: HashMap<TurnId, (Timestamp, String)>,
+    early_ends: HashMap<TurnId, (Timestamp, String)>,
     /// Turns sent by a dead host, and when: no event has their ends yet.
-    left: Vec<(TurnId, Timestamp)>,
+    interrupted: Vec<(TurnId, Timestamp)>,
 }
 
 impl History {
@@ -85,26 +85,26 @@ impl History {
         Self {
             conversation: Conversation::new(record),
             tool_times: HashMap::new(),
-            works: RequestHistory::default(),
+            requests: RequestHistory::default(),
             unsent: HashMap::new(),
-            cut: HashMap::new(),
-            left: Vec::new(),
+            early_ends: HashMap::new(),
+            interrupted: Vec::new(),
         }
     }
 
     /// The turns that ended without any entry.
     pub(crate) fn silent_turns(&self) -> Vec<TurnId> {
-        let said = self.conversation.entries().iter().filter_map(|entry| match entry {
+        let turns = self.conversation.entries().iter().filter_map(|entry| match entry {
             Entry::Message(message) => message.turn,
             Entry::Tool(tool) => tool.turn,
             Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => None,
         });
-        let said: HashSet<TurnId> = said.collect();
+        let with_entries: HashSet<TurnId> = turns.collect();
         let ended = self.conversation.entries().iter().filter_map(|entry| match entry {
             Entry::TurnEnd { turn, .. } => Some(*turn),
             _ => None,
         });
-        ended.filter(|turn| !said.contains(turn)).collect()
+        ended.filter(|turn| !with_entries.contains(turn)).collect()
     }
 
     /// Adds the prompt of a turn that was never sent to an agent.
@@ -117,7 +117,7 @@ impl History {
 
     /// Adds a turn that was sent by a dead host.
     pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
-        self.left.push((turn, at));
+        self.interrupted.push((turn, at));
     }
 
     /// Takes the next event.
@@ -127,33 +127,33 @@ impl History {
             self.tool_times.insert(event.seq, event.at);
         }
         if let Content::Fact(Fact::TurnEnded { turn, stop_reason, error }) = &content
-            && let Some(words) = cut_short(stop_reason.as_deref(), error.as_ref())
+            && let Some(words) = early_end(stop_reason.as_deref(), error.as_ref())
         {
-            self.cut.insert(TurnId(*turn), (event.at, words));
+            self.early_ends.insert(TurnId(*turn), (event.at, words));
         }
-        self.works.take(event, &content, self.conversation.entries().len());
+        self.requests.apply(event, &content, self.conversation.entries().len());
         self.conversation.apply(event, content);
     }
 
     /// The last entries, and how many there are in all.
     pub(crate) fn last(&self, limit: usize) -> (Vec<HistoryEntry>, usize) {
-        let mut gathered = Gathered { last: VecDeque::new(), limit, total: 0 };
+        let mut entries = LastEntries { last: VecDeque::new(), limit, total: 0 };
         let in_tools = self.terminals_in_tools();
-        let mut works = self.works.all().peekable();
+        let mut requests = self.requests.all().peekable();
         for (index, entry) in self.conversation.entries().iter().enumerate() {
-            while let Some(work) = works.next_if(|work| work.before <= index) {
-                self.add_work(work, &in_tools, &mut gathered);
+            while let Some(request) = requests.next_if(|request| request.before <= index) {
+                self.add_request(request, &in_tools, &mut entries);
             }
-            self.add_entry(entry, &mut gathered);
+            self.add_entry(entry, &mut entries);
         }
-        works.for_each(|work| self.add_work(work, &in_tools, &mut gathered));
-        for (turn, at) in &self.left {
-            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
+        requests.for_each(|request| self.add_request(request, &in_tools, &mut entries));
+        for (turn, at) in &self.interrupted {
+            entries.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
         }
-        (gathered.last.into(), gathered.total)
+        (entries.last.into(), entries.total)
     }
 
-    fn add_entry(&self, entry: &Entry, gathered: &mut Gathered) {
+    fn add_entry(&self, entry: &Entry, entries: &mut LastEntries) {
         match entry {
             Entry::Message(message) => {
                 let role = match message.kind {
@@ -164,24 +164,25 @@ impl History {
                 for words in acp::blocks_words(&message.blocks) {
                     text.to_mut().extend([" ", &words]);
                 }
-                gathered.add(role, message.turn, message.at, &text);
+                entries.add(role, message.turn, message.at, &text);
             }
             Entry::Tool(tool) => {
                 let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
                 let title = field("title").or_else(|| field("kind")).unwrap_or("-");
                 if let Some(at) = self.tool_times.get(&tool.first) {
                     let mut text = format!("[tool:{title}]");
-                    for terminal in ids_in(tool).filter_map(|id| self.conversation.terminals().get(id)) {
-                        show(terminal, &mut text);
+                    for terminal in terminals_of(tool).filter_map(|id| self.conversation.terminals().get(id))
+                    {
+                        append_terminal(terminal, &mut text);
                     }
-                    gathered.add(Role::Assistant, tool.turn, *at, &text);
+                    entries.add(Role::Assistant, tool.turn, *at, &text);
                 }
             }
             Entry::TurnEnd { turn, .. } => {
                 if let Some((at, words)) = self.unsent.get(turn) {
-                    gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
-                } else if let Some((at, words)) = self.cut.get(turn) {
-                    gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
+                    entries.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
+                } else if let Some((at, words)) = self.early_ends.get(turn) {
+                    entries.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
                 }
             }
             Entry::Plan { .. } | Entry::Reset { .. } => {}
@@ -189,16 +190,21 @@ impl History {
     }
 
     /// Adds a client request. A tool call shows the output of its command; a command without a tool call shows its own.
-    fn add_work(&self, work: &RequestHistoryEntry, in_tools: &HashSet<&str>, gathered: &mut Gathered) {
-        let terminal = work.terminal.as_deref();
+    fn add_request(
+        &self,
+        request: &RequestHistoryEntry,
+        in_tools: &HashSet<&str>,
+        entries: &mut LastEntries,
+    ) {
+        let terminal = request.terminal.as_deref();
         if terminal.is_some_and(|id| in_tools.contains(id)) {
             return;
         }
-        let mut text = work.words.clone();
+        let mut text = request.words.clone();
         if let Some(terminal) = terminal.and_then(|id| self.conversation.terminals().get(id)) {
-            show(terminal, &mut text);
+            append_terminal(terminal, &mut text);
         }
-        gathered.add(Role::Assistant, work.turn, work.at, &text);
+        entries.add(Role::Assistant, request.turn, request.at, &text);
     }
 
     /// The terminals that tool calls refer to.
@@ -207,18 +213,18 @@ impl History {
             Entry::Tool(tool) => Some(tool),
             _ => None,
         });
-        tools.flat_map(ids_in).collect()
+        tools.flat_map(terminals_of).collect()
     }
 }
 
 /// The terminals that a tool call refers to, by their ids.
-fn ids_in(tool: &ToolCall) -> impl Iterator<Item = &str> {
+fn terminals_of(tool: &ToolCall) -> impl Iterator<Item = &str> {
     let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
     content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str())
 }
 
 /// Why a turn ended early, if it did.
-fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
+fn early_end(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
     match (stop_reason, error) {
         (Some("cancelled"), _) => Some("cancelled".to_owned()),
         (_, Some(error)) if error.code == INTERRUPTED_CODE => Some(INTERRUPTED.to_owned()),
@@ -228,7 +234,7 @@ fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<Str
 }
 
 /// Appends a terminal to a text: its command, the end of its output, and its exit.
-fn show(terminal: &TerminalText, text: &mut String) {
+fn append_terminal(terminal: &TerminalText, text: &mut String) {
     let TerminalText { command, output, exit } = terminal;
     let begin = output.char_indices().rev().nth(TERMINAL_CHARS - 1).map_or(0, |(begin, _)| begin);
     let cut = if begin > 0 { "… " } else { "" };
@@ -237,13 +243,13 @@ fn show(terminal: &TerminalText, text: &mut String) {
 }
 
 /// The last entries so far. The agent's words in one turn are one entry.
-struct Gathered {
+struct LastEntries {
     last: VecDeque<HistoryEntry>,
     limit: usize,
     total: usize,
 }
 
-impl Gathered {
+impl LastEntries {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
         let text = OneLine::of(text);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_in_a_line_of_ours_it_is_one_line_and_looks_like_what_it_is() {
+    fn written_line_stays_one_line_for_any_text() {
         let mut out = Vec::new();
         let words = "a\nb\r\tc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h\u{1b}[31m\u{202e}i";
         line(&mut out, format_args!("mode: {words}")).unwrap();

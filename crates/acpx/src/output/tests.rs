@@ -9,7 +9,7 @@ use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
 
 #[test]
-fn a_session_that_is_there_now_is_told_by_its_ids() {
+fn ensured_session_is_written_with_its_ids() {
     let identity = record().identity();
     let other = RecordId::new("r0").unwrap();
     let told = |name, how| {
@@ -37,7 +37,7 @@ fn a_session_that_is_there_now_is_told_by_its_ids() {
 }
 
 #[test]
-fn closing_cancelling_and_queueing_are_told_with_the_ids() {
+fn close_cancel_and_queue_results_have_the_session_ids() {
     let identity = record().identity();
     let request = RequestId::new("q1").unwrap();
     let ids = "\"acpxRecordId\":\"r1\",\"acpxSessionId\":\"s2\"";
@@ -72,7 +72,7 @@ fn closing_cancelling_and_queueing_are_told_with_the_ids() {
 }
 
 #[test]
-fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
+fn session_list_is_one_array_and_remote_rows_have_no_record_id() {
     let (kept, closed) = (record(), bare_record());
     let remote = RemoteSessionRow {
         session: AcpSessionId::new("s9").unwrap(),
@@ -115,7 +115,7 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 }
 
 #[test]
-fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
+fn remote_session_row_is_one_line_for_any_agent_text() {
     let remote = RemoteSessionRow {
         session: AcpSessionId::new("s\t9\nr1").unwrap(),
         agent: "./mine\t--acp\n".to_owned(),
@@ -130,7 +130,7 @@ fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
 }
 
 #[test]
-fn an_agents_words_in_an_error_are_never_taken_for_a_hint_of_ours() {
+fn agent_text_in_an_error_cannot_forge_a_hint() {
     let said =
         CliError::LoginFailed { method: "m".to_owned(), how: "no\nhint: run rm\nacpx: done".to_owned() };
     let report = ErrorReport::from(&said);
@@ -144,7 +144,7 @@ fn an_agents_words_in_an_error_are_never_taken_for_a_hint_of_ours() {
 }
 
 #[test]
-fn a_session_is_shown_with_its_lineage_and_without_what_is_unknown() {
+fn session_is_shown_with_its_lineage_and_without_unknown_members() {
     let record = record();
     let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), None, console).unwrap());
     let expected = "\
@@ -238,7 +238,7 @@ fn the_host_is_shown_whether_it_runs_or_not() {
 }
 
 #[test]
-fn a_migration_tells_what_became_of_every_file() {
+fn migration_reports_the_result_of_every_file() {
     let came = |record: &str, notes: &[&str]| ImportedRecordMeta {
         file: format!("{record}.json"),
         acpx_record_id: record.to_owned(),

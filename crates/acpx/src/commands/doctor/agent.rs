@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_agent_can_and_cannot_do_is_told_in_words() {
+    fn agent_capabilities_are_listed_in_words() {
         let answer = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true}}}"#;
         let trial = Trial::Made { within: Duration::ZERO, modes: true };
         let expected = "load, modes or options, MCP by stdio, MCP by http; not: resume, close, list, delete, fork, \
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn how_an_agent_behaves_is_told_in_words() {
+    fn agent_profile_is_described_in_words() {
         let profile = AgentProfile {
             needs_prompt_before_load: Some(true),
             ignores_stdin_end: Some(true),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_begins_or_ends_meanwhile_is_not_interrupted_and_one_without_an_agent_is() {
+    async fn only_a_sent_turn_without_an_agent_is_interrupted() {
         let cwd = AbsolutePath::new("/w").unwrap();
         let record = Record {
             id: RecordId::new("r").unwrap(),

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_comes_whole_and_says_how_long_it_is() {
+    async fn chunked_body_is_complete_and_has_its_length() {
         for length in [0, 1, PIECE, 2 * PIECE + 1] {
             let body = ChunkedBody::new(vec![b'x'; length]);
             assert_eq!(body.size_hint().exact(), Some(length as u64));

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_is_sent_back_until_it_is_taken_back() {
+    fn cookies_are_sent_until_the_server_deletes_them() {
         let mut cookies = Cookies::default();
         assert_eq!(cookies.header(), None);
         for given in ["way=a; Path=/; HttpOnly", "x = 1 ;Max-Age=60", "no cookie", "way=b", "=nameless"] {

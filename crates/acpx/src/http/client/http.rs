@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_says_nothing_for_long_is_lost_and_one_that_says_it_is_there_is_not() {
+    async fn silent_event_stream_is_lost_and_keep_alives_prevent_it() {
         let (listening, _heard) = listening();
         // Ten keep-alives, and then silence.
         let comments = stream::unfold(0, async |said| {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_stream_names_its_session_and_that_of_the_connection_is_a_loss() {
+    async fn ended_session_stream_names_its_session_connection_stream_is_lost() {
         let end = || StreamBody::new(stream::empty::<Result<Frame<Bytes>, std::io::Error>>());
         assert_eq!(listening().0.hear(end(), Some("s".to_owned())).await.unwrap(), "s");
         assert!(listening().0.hear(end(), None).await.is_err());

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_conversation_that_is_given_up_says_so_and_one_that_was_done_with_or_never_began_does_not() {
+    async fn lost_relay_reports_that_it_gave_up_reconnecting() {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let over = async |why: Option<RelayError>, done| {
             let (last, why) = (Lock::default(), Arc::new(Lock::new(why)));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_for_itself_is_not_said_again_and_what_another_connection_mends_is() {
+    fn client_errors_are_final_unless_a_reconnect_may_help() {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let is_final = |status: u16| relay.refused_with(StatusCode::from_u16(status).unwrap(), "").is_final();
         assert_eq!([400, 401, 403, 413].map(is_final), [true; 4]);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_long_message_on_a_slow_line_is_said_and_one_that_is_not_read_is_given_up() {
+    async fn slow_request_is_sent_and_a_stalled_one_times_out() {
         let (near, far) = duplex(1024);
         let slow = relay(near).await;
         let body = "x".repeat(512 * 1024);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_has_no_end_is_an_error() {
+    fn invalid_utf8_or_endless_event_is_an_error() {
         assert_eq!(Events::default().take(b"data: \xff\n\n"), Err(BadEvent));
         let mut events = Events::default();
         let endless = vec![b'x'; longest_line()];

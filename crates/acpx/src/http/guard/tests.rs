@@ -21,7 +21,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 #[test]
-fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_in() {
+fn request_without_token_needs_a_loopback_host() {
     let page = Guard { origins: vec!["https://page.example".to_owned()], ..OPEN };
     let public = Guard { is_loopback: false, ..OPEN };
     let cases: &[(&Guard, Headers, Result<(), AccessError>)] = &[
@@ -66,7 +66,7 @@ fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_i
 }
 
 #[test]
-fn a_token_is_read_under_whatever_name_and_is_no_way_around_the_origin() {
+fn bearer_scheme_is_case_insensitive_and_origin_still_applies() {
     let uri = Uri::from_static("/acp");
     let shown = headers(&[("host", "far.example"), ("authorization", "bearer acpx_x")]);
     assert_eq!(OPEN.look(&uri, &shown), Ok(RequestCredential::Secret("acpx_x")));
@@ -81,7 +81,7 @@ fn a_token_is_read_under_whatever_name_and_is_no_way_around_the_origin() {
 }
 
 #[test]
-fn nobody_comes_in_with_nothing_where_there_are_tokens_or_the_door_is_public() {
+fn request_without_token_is_refused_if_tokens_exist_or_public() {
     let door = |is_loopback, insecure_public| Guard { is_loopback, insecure_public, origins: Vec::new() };
     let admitted = [
         (true, false, false, true),

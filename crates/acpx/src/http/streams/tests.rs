@@ -49,7 +49,7 @@ fn header_and_params_name_one_session_or_the_message_is_not_taken() {
 }
 
 #[tokio::test]
-async fn what_is_about_a_session_goes_to_its_stream_and_the_rest_to_the_connections() {
+async fn session_messages_go_to_the_session_stream_others_to_the_connection() {
     let mut streams = ConnectionStreams::default();
     streams.heard(&request(1, "session/new", "{}"), None).unwrap();
     let made = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
@@ -72,7 +72,7 @@ async fn what_is_about_a_session_goes_to_its_stream_and_the_rest_to_the_connecti
 }
 
 #[tokio::test]
-async fn a_stream_has_one_reader_at_a_time_and_the_next_goes_on_where_it_left() {
+async fn stream_has_one_reader_and_the_next_one_continues() {
     let mut streams = ConnectionStreams::default();
     let line = |n: u32| format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"n":{n}}}}}"#);
     tell(&mut streams, &line(1)).await;
@@ -87,7 +87,7 @@ async fn a_stream_has_one_reader_at_a_time_and_the_next_goes_on_where_it_left() 
 }
 
 #[tokio::test]
-async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
+async fn few_streams_may_be_opened_before_their_session_loads() {
     let mut streams = ConnectionStreams::default();
     let mut early: Vec<SessionStreamReader> =
         (0..UNKNOWN).map(|n| streams.open(Some(&format!("s{n}"))).unwrap()).collect();
@@ -103,7 +103,7 @@ async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
 }
 
 #[tokio::test]
-async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_long_as_it_is_read() {
+async fn stream_of_a_closed_session_delivers_the_reply_and_stays() {
     let mut streams = ConnectionStreams::default();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     tell(&mut streams, update).await;
@@ -124,7 +124,7 @@ async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_l
 }
 
 #[tokio::test]
-async fn what_fails_for_a_session_that_nobody_knows_is_told_on_the_connections_stream() {
+async fn error_for_an_unknown_session_goes_to_the_connection_stream() {
     let mut streams = ConnectionStreams::default();
     streams.heard(&request(1, "session/load", r#"{"sessionId":"no"}"#), None).unwrap();
     let failed = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}"#;
@@ -167,7 +167,7 @@ async fn replay_and_load_answer_stay_on_a_session_stream_that_is_read() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_holds_a_bounded_amount() {
+async fn unread_stream_is_bounded() {
     let mut streams = ConnectionStreams::default();
     let half = "x".repeat(BYTES as usize / 2);
     let line = format!(r#"{{"jsonrpc":"2.0","method":"{half}"}}"#);

@@ -32,7 +32,7 @@ fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
 }
 
 #[test]
-fn whoever_revokes_by_a_name_is_told_the_id_of_the_one_token_that_has_it() {
+fn revoke_by_name_returns_the_only_matching_tokens_id() {
     let (_home, tokens) = tokens();
     let (_, old) = tokens.make(Some("laptop")).unwrap();
     tokens.revoke(&old.id).unwrap();
@@ -82,7 +82,7 @@ fn the_last_use_is_written_down_and_not_at_every_use() {
 }
 
 #[test]
-fn a_use_that_is_told_later_is_written_down_with_its_own_time_unless_a_later_one_is() {
+fn late_token_use_keeps_its_time_unless_a_later_exists() {
     let (_home, tokens) = tokens();
     let (_, token) = tokens.make(None).unwrap();
     let at = |millis| Timestamp::from_millis(millis).unwrap();
@@ -95,7 +95,7 @@ fn a_use_that_is_told_later_is_written_down_with_its_own_time_unless_a_later_one
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn token_errors_name_the_problem() {
     let (home, tokens) = tokens();
     assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token with the id \"x\"");
     for name in ["", "a\nb", &"x".repeat(101)] {

@@ -52,7 +52,7 @@ fn listed(format: Format, has_credential: bool) -> String {
 }
 
 #[test]
-fn the_ways_are_listed_with_what_each_needs() {
+fn login_methods_are_listed_with_what_each_needs() {
     assert_eq!(
         listed(Format::Text, false),
         "oauth\tAccount\tno credential in ACPX_AUTH_OAUTH or config.json\n  In a browser\n  acpx mine auth oauth\n\
@@ -80,7 +80,7 @@ fn the_ways_are_listed_with_what_each_needs() {
 }
 
 #[test]
-fn what_became_of_a_login_is_one_line_and_missing_variables_are_a_failure() {
+fn login_outcome_is_one_line_and_missing_variables_fail() {
     let (agent, ways) = (AgentSpec::new("my-agent", [""; 0]), ways());
     let LoginMethodKind::Variables(needed) = &ways[1].how else { panic!("it is done by variables") };
     let variables = needed.iter().map(|variable| (variable, false)).collect();

@@ -22,7 +22,7 @@ fn again(words: &str) -> FormReply {
 }
 
 #[test]
-fn a_form_is_filled_in_field_by_field_and_what_is_skipped_is_left_out() {
+fn form_is_filled_field_by_field_without_skipped_fields() {
     let properties = json!({
         "age": { "type": "integer", "title": "Your age", "minimum": 1, "maximum": 150 },
         "colour": { "type": "string", "oneOf": [{ "const": "r", "title": "Red" }, { "const": "b", "title": "Blue" }] },
@@ -54,7 +54,7 @@ fn a_form_is_filled_in_field_by_field_and_what_is_skipped_is_left_out() {
 }
 
 #[test]
-fn every_type_takes_what_it_is_and_nothing_else() {
+fn form_field_accepts_only_values_of_its_type() {
     let one = |value: Value| accepted(&json!({ "f": value }));
     let rows = [
         (json!({ "type": "boolean" }), vec![("perhaps", again("type y or n")), ("Y", one(json!(true)))]),
@@ -97,7 +97,7 @@ fn every_type_takes_what_it_is_and_nothing_else() {
 }
 
 #[test]
-fn what_may_be_typed_is_told_before_and_a_pattern_that_cannot_be_checked_is_called_so() {
+fn form_field_shows_its_rules_and_an_unchecked_pattern() {
     let asks = |property: Value| form_of(&json!({ "f": property }), &["f"]).asks();
     let asked = |words: &str, more: &str| format!("[question] f ({words}, required, - to decline{more}): ");
     let hyphen = ", \\- for a hyphen";
@@ -119,7 +119,7 @@ fn what_may_be_typed_is_told_before_and_a_pattern_that_cannot_be_checked_is_call
 }
 
 #[test]
-fn the_bounds_of_a_whole_number_may_be_fractions_and_so_may_its_default() {
+fn integer_field_allows_fractional_bounds_and_default() {
     let asks = |property: Value| form_of(&json!({ "f": property }), &["f"]).asks();
     let bounded = |least: Value, most: Value| json!({ "type": "integer", "minimum": least, "maximum": most });
     for (least, most, words) in [
@@ -143,7 +143,7 @@ fn the_bounds_of_a_whole_number_may_be_fractions_and_so_may_its_default() {
 }
 
 #[test]
-fn a_default_that_the_form_forbids_is_said_and_never_sent() {
+fn invalid_form_default_is_reported_and_never_sent() {
     for (property, default) in [
         (json!({ "type": "string", "enum": ["a", "b"], "default": "zzz" }), "zzz"),
         (json!({ "type": "integer", "minimum": 10, "default": 1 }), "1"),

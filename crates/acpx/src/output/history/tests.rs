@@ -53,7 +53,7 @@ fn said() -> History {
 }
 
 #[test]
-fn what_was_said_is_shown_with_the_time_it_was_said() {
+fn history_entry_has_the_time_of_its_first_event() {
     let identity = record().identity();
     let [text, quiet, json] = formats(|console| history(&identity, &said(), 20, console).unwrap());
     let expected = "\
@@ -73,7 +73,7 @@ session: r1 (4/4 shown)
 }
 
 #[test]
-fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
+fn turn_that_ended_early_is_marked_after_its_text() {
     let told = |end: &str| {
         let mut history = said();
         let body = format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#);
@@ -122,7 +122,7 @@ fn the_last_entries_are_shown_and_counted_among_all() {
 }
 
 #[test]
-fn an_entry_that_is_cut_says_so() {
+fn truncated_history_entry_is_marked() {
     let whole = "x".repeat(PREVIEW_CHARS);
     let cases = [
         (whole.clone(), (whole.clone(), false)),
@@ -134,18 +134,18 @@ fn an_entry_that_is_cut_says_so() {
     for (text, expected) in cases {
         assert_eq!(OneLine::of(&text).preview(), expected);
     }
-    let mut gathered = Gathered { last: VecDeque::new(), limit: 5, total: 0 };
+    let mut entries = LastEntries { last: VecDeque::new(), limit: 5, total: 0 };
     for text in [whole.as_str(), "more", "and more"] {
-        gathered.add(Role::Assistant, Some(TurnId(1)), at(1), text);
+        entries.add(Role::Assistant, Some(TurnId(1)), at(1), text);
     }
-    let json = serde_json::to_value(&gathered.last).unwrap();
+    let json = serde_json::to_value(&entries.last).unwrap();
     let entry = serde_json::json!({"role": "assistant", "timestamp": at(1), "textPreview": format!("{whole}…"),
         "truncated": true, "turn": 1});
     assert_eq!(json, serde_json::json!([entry]));
 }
 
 #[test]
-fn a_tool_call_shows_what_its_terminal_showed() {
+fn tool_call_shows_the_output_of_its_terminal() {
     let mut history = History::new(record().id);
     let call = concat!(
         r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","#,
@@ -183,7 +183,7 @@ fn a_tool_call_shows_what_its_terminal_showed() {
 }
 
 #[test]
-fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
+fn client_requests_are_in_their_turns_entry_and_commands_once() {
     let request = |id: u64, method: &str, params: &str| {
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         (Direction::FromAgent, EventKind::Request, line)
@@ -237,7 +237,7 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
 }
 
 #[test]
-fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_told() {
+fn open_request_is_not_answered_by_a_reply_to_the_next_process() {
     let request = |method: &str| {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"path":"/w/a"}}}}"#);
         (Direction::FromAgent, EventKind::Request, line)
@@ -281,7 +281,7 @@ fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_t
 }
 
 #[test]
-fn of_very_many_that_are_open_at_once_the_last_are_told_with_their_ends_and_of_the_first_no_end_is_told() {
+fn oldest_of_many_open_requests_loses_its_outcome() {
     let mut history = History::new(record().id);
     let line = |id: u64, rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
     for id in 1..=65 {

@@ -7,9 +7,7 @@ use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, Tu
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
-use crate::output::agent_request::{
-    AgentRequest, AgentRequestOutcome, AgentRequestSubject, UnansweredRequests,
-};
+use crate::output::agent_request::{AgentRequest, RequestOutcome, RequestSubject, UnansweredRequests};
 
 /// Files and commands that an agent requested, in order.
 #[derive(Debug, Default)]
@@ -34,39 +32,37 @@ pub(super) struct RequestHistoryEntry {
 
 impl RequestHistory {
     /// Takes the next event with its content; `entries` is the current number of entries in the conversation.
-    pub(super) fn take(&mut self, event: &Event, content: &Content, entries: usize) {
+    pub(super) fn apply(&mut self, event: &Event, content: &Content, entries: usize) {
         let message = || RpcMessage::parse(event.body.clone()).ok();
         match (event.direction, event.kind) {
             (Direction::Ours, _) if is_of_another_process(content) => self.open.clear(),
             (Direction::FromAgent, EventKind::Request) => {
                 let Some(message) = message() else { return };
                 let (Some(method), Some(id)) = (message.method(), message.id()) else { return };
-                let errand = AgentRequest::read(method, message.params());
-                if !matches!(errand.aim, AgentRequestSubject::File(_) | AgentRequestSubject::Command(_)) {
+                let request = AgentRequest::read(method, message.params());
+                if !matches!(request.subject, RequestSubject::File(_) | RequestSubject::Command(_)) {
                     self.open.begin(id, None);
                     return;
                 }
                 let (before, turn, at) = (entries, event.turn, event.at);
-                let words = told(&errand, "not answered");
-                let forgotten = self.open.begin(id, Some((self.all.len(), errand)));
+                let words = with_status(&request, "not answered");
+                let dropped = self.open.begin(id, Some((self.all.len(), request)));
                 self.all.push(RequestHistoryEntry { before, turn, at, words, terminal: None });
-                if let Some((index, errand)) = forgotten
-                    && let Some(work) = self.all.get_mut(index)
+                if let Some((index, request)) = dropped
+                    && let Some(entry) = self.all.get_mut(index)
                 {
-                    work.words = told(&errand, "asked for");
+                    entry.words = with_status(&request, "asked for");
                 }
             }
             (Direction::ToAgent, EventKind::Response) if !self.open.is_empty() => {
                 let Some(message) = message() else { return };
-                let Some((index, errand)) = self.open.end(&message) else { return };
-                let Some(work) = self.all.get_mut(index) else { return };
-                let end = AgentRequestOutcome::read(&message);
-                if let (AgentRequestSubject::Command(_), AgentRequestOutcome::Done(result)) =
-                    (&errand.aim, &end)
-                {
-                    work.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
+                let Some((index, request)) = self.open.end(&message) else { return };
+                let Some(entry) = self.all.get_mut(index) else { return };
+                let end = RequestOutcome::read(&message);
+                if let (RequestSubject::Command(_), RequestOutcome::Done(result)) = (&request.subject, &end) {
+                    entry.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
                 }
-                work.words = ended(&errand, &end, work.terminal.is_some());
+                entry.words = with_outcome(&request, &end, entry.terminal.is_some());
             }
             _ => {}
         }
@@ -89,23 +85,23 @@ fn is_of_another_process(content: &Content) -> bool {
 }
 
 /// A request and its result. For a command, the terminal shows the rest.
-fn ended(errand: &AgentRequest, end: &AgentRequestOutcome, has_terminal: bool) -> String {
-    let method = &errand.method;
+fn with_outcome(request: &AgentRequest, end: &RequestOutcome, has_terminal: bool) -> String {
+    let method = &request.method;
     match end {
-        AgentRequestOutcome::Done(_) if has_terminal => format!("[client:{method}]"),
-        AgentRequestOutcome::Done(_) => format!("[client:{method}] {}", subject(errand)),
+        RequestOutcome::Done(_) if has_terminal => format!("[client:{method}]"),
+        RequestOutcome::Done(_) => format!("[client:{method}] {}", subject(request)),
         end => {
             let error = end.error().map(|error| format!(": {error}")).unwrap_or_default();
-            told(errand, end.word()) + &error
+            with_status(request, end.word()) + &error
         }
     }
 }
 
 /// A request, with a word for its status.
-fn told(errand: &AgentRequest, word: &str) -> String {
-    format!("[client:{} ({word})] {}", errand.method, subject(errand))
+fn with_status(request: &AgentRequest, word: &str) -> String {
+    format!("[client:{} ({word})] {}", request.method, subject(request))
 }
 
-fn subject(errand: &AgentRequest) -> &str {
-    errand.subject().map(|(_, subject)| subject).unwrap_or_default()
+fn subject(request: &AgentRequest) -> &str {
+    request.labelled_subject().map(|(_, subject)| subject).unwrap_or_default()
 }

@@ -32,7 +32,7 @@ fn question(tool: &Value) -> PendingRequestMeta {
 }
 
 #[test]
-fn a_question_is_listed_with_all_that_a_terminal_shows_and_every_option_by_all_its_names() {
+fn pending_request_is_listed_with_its_details_and_options() {
     let diff = json!({ "type": "diff", "path": "/w/x", "oldText": "a\n", "newText": "b\n" });
     let tool =
         json!({ "toolCallId": "t", "rawInput": { "command": "rm -rf /\u{1b}[2J" }, "content": [diff] });
@@ -61,7 +61,7 @@ fn a_question_is_listed_with_all_that_a_terminal_shows_and_every_option_by_all_i
 }
 
 #[test]
-fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone() {
+fn pending_request_names_omitted_members_and_older_hosts_send_titles() {
     let long = PendingRequestMeta { left_out: vec!["content".to_owned()], ..question(&json!({})) };
     assert!(text(&long).contains("\n  (too long to be told: content)\n  session: "), "{}", text(&long));
     let old = PendingRequestMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
@@ -69,7 +69,7 @@ fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone(
 }
 
 #[test]
-fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_terminal() {
+fn pending_requests_are_sanitized_for_the_terminal() {
     let hostile = |text: &str| format!("{text}\u{202e}\u{1b}[2J\r\n\tx");
     let plain = question(&json!({}));
     let asked = PendingRequestMeta {
@@ -104,7 +104,7 @@ fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_
 }
 
 #[test]
-fn a_form_is_listed_with_its_fields_and_an_address_as_it_is() {
+fn pending_form_is_listed_with_its_fields_or_address() {
     let elicitation = |params: Value| PendingRequestMeta {
         title: Some("Which name?".to_owned()),
         kind: params["mode"].as_str().unwrap_or("form").to_owned(),

@@ -14,7 +14,7 @@ fn plain() -> Vec<Value> {
 }
 
 #[test]
-fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
+fn permission_shows_an_edits_diff_and_a_commands_line() {
     let diff = json!({ "type": "diff", "path": "a.txt", "oldText": "one\ntwo\n", "newText": "one\n2\n" });
     let tool = json!({ "toolCallId": "t", "title": "Edit a.txt", "kind": "edit", "content": [diff] });
     let asked = question(&tool, &plain());
@@ -42,7 +42,7 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 }
 
 #[test]
-fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_it() {
+fn permission_shows_members_of_earlier_tool_call_updates() {
     let known = |id: &str| {
         let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
         let members = told.as_object().cloned().unwrap();
@@ -60,7 +60,7 @@ fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_i
 }
 
 #[test]
-fn a_hostile_title_cannot_drive_the_terminal_or_pretend_to_be_the_question() {
+fn permission_title_cannot_control_the_terminal_or_forge_a_question() {
     let title = "Read\u{1b}[2J\u{9b}31m a\r\n[permission] Allow nothing? (y/N) y\u{202e}txt.exe";
     let asked = question(&json!({ "title": title, "kind": "ed\u{7}it\n" }), &plain());
     let subject = "Read[2J31m a  [permission] Allow nothing? (y/N) y\u{fffd}txt.exe [edit ]";
@@ -72,7 +72,7 @@ fn a_hostile_title_cannot_drive_the_terminal_or_pretend_to_be_the_question() {
 }
 
 #[test]
-fn what_is_asked_is_said_once_and_a_long_command_shown_once_whatever_its_title_is() {
+fn permission_and_its_long_command_are_shown_once() {
     let command = "echo ".to_owned() + &"x".repeat(500);
     for title in [command.clone(), format!("`{command}`")] {
         let tool = json!({ "title": title, "kind": "execute", "rawInput": { "command": command } });
@@ -99,7 +99,7 @@ fn numbers_are_asked_for_only_where_options_are_numbered() {
 }
 
 #[test]
-fn what_is_too_long_to_be_shown_says_how_much_is_left_out() {
+fn too_long_permission_input_says_how_much_is_omitted() {
     let tool = json!({ "title": "x".repeat(500), "rawInput": { "command": "y".repeat(5000) } });
     let shown = question(&tool, &plain()).shown();
     assert!(shown.contains("x... (100 more characters)\n"), "{shown}");
@@ -110,7 +110,7 @@ fn what_is_too_long_to_be_shown_says_how_much_is_left_out() {
 }
 
 #[test]
-fn yes_and_no_are_the_narrowest_options_and_a_number_is_any_of_them() {
+fn yes_and_no_select_the_narrowest_permission_option_numbers_any() {
     let options = [
         option("A", "allow_always"),
         option("a", "allow_once"),
@@ -134,7 +134,7 @@ fn yes_and_no_are_the_narrowest_options_and_a_number_is_any_of_them() {
 }
 
 #[test]
-fn without_an_option_that_says_so_no_is_no_answer_and_yes_is_none() {
+fn permission_without_reject_option_is_cancelled_and_yes_is_refused() {
     let asked = question(&json!({ "title": "T" }), &[option("x", "new")]);
     assert_eq!(
         asked.reply("n"),
@@ -168,7 +168,7 @@ fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
 }
 
 #[test]
-fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
+fn permission_input_omits_only_what_the_diff_shows() {
     let diff = |path: &str, old: Option<&str>, new: &str| json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
     let good = diff("/w/x", None, "good");
     let cases = [
@@ -232,7 +232,7 @@ fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
 }
 
 #[test]
-fn an_option_that_shares_its_id_with_another_is_chosen_by_nothing_that_is_typed() {
+fn permission_option_with_a_shared_id_cannot_be_chosen() {
     let both = [option("a", "allow_once"), option("a", "reject_once")];
     let asked = question(&json!({ "title": "T" }), &[&both[..], &[option("A", "allow_always")]].concat());
     assert_eq!(asked.reply("y"), TerminalPermissionReply::Answer(selected("A")));

@@ -38,7 +38,7 @@ fn words_of(snapshot: &Snapshot<'_>) -> String {
 }
 
 #[test]
-fn the_word_says_what_is() {
+fn status_word_is_the_agents_state() {
     let waiting = || turn(3, TurnState::Queued);
     let sent = || turn(2, TurnState::Dispatched { at: at(45) });
     let with_run = |run| Record { agent_run: run, ..record() };
@@ -79,7 +79,7 @@ fn the_word_says_what_is() {
 }
 
 #[test]
-fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
+fn ending_agent_has_a_pid_and_no_uptime() {
     let waiting = WaitReasonMeta {
         what: WaitReasonMeta::AGENT_END.to_owned(),
         method: None,
@@ -120,7 +120,7 @@ fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
 }
 
 #[test]
-fn what_a_dead_host_left_does_not_run_and_still_waits() {
+fn turns_of_a_dead_host_are_queued_not_running() {
     let turns = [turn(2, TurnState::Dispatched { at: at(45) }), turn(3, TurnState::Queued)];
     let killed = Record { agent_run: Some(run(None)), ..record() };
     let left = |host_lives| Snapshot {
@@ -151,7 +151,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
 }
 
 #[test]
-fn a_memory_without_another_copy_is_told_before_it_is_lost_and_after() {
+fn status_warns_of_memory_that_is_not_restorable() {
     let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
     let told = |record: &Record, agent_lives| {
         let snapshot = Snapshot {
@@ -186,7 +186,7 @@ fn a_memory_without_another_copy_is_told_before_it_is_lost_and_after() {
 }
 
 #[test]
-fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_what_becomes_of_it() {
+fn status_shows_incomplete_agent_memory() {
     let told = |memory, forgets| {
         let record = Record { memory, ..record() };
         let snapshot = Snapshot {
@@ -238,7 +238,7 @@ fn what_an_agent_remembers_is_told_where_it_is_less_than_all_and_stands_with_wha
 }
 
 #[test]
-fn a_turn_that_was_interrupted_is_told_until_another_is_sent() {
+fn status_shows_an_interrupted_turn_until_the_next_is_sent() {
     let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
     let interrupted = turn(2, TurnState::Interrupted { at: at(50) });
     let snapshot = Snapshot {
@@ -331,7 +331,7 @@ summary: the agent works on a turn
 }
 
 #[test]
-fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
+fn missing_status_values_are_hyphens_in_text_and_absent_in_json() {
     let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
     let snapshot = Snapshot {
         record: &gone,
@@ -386,7 +386,7 @@ fn that_there_is_no_session_is_an_answer() {
 }
 
 #[test]
-fn everything_that_can_be_waited_for_is_said_in_words_also_what_we_do_not_know() {
+fn every_wait_reason_has_words_even_an_unknown_one() {
     let words = |what: &str| {
         let questions =
             if what == "permission" { vec!["7".to_owned(), "\"a\"".to_owned()] } else { Vec::new() };
@@ -446,7 +446,7 @@ fn imported_settings_are_in_the_status_before_the_agent_has_shown_any() {
 }
 
 #[test]
-fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
+fn status_shows_settings_and_requested_values_that_differ() {
     let id = |text: &str| SettingValue::Id(text.into());
     let option = |id: &str| SettingName::Option(id.into());
     let shown = |name, category: Option<&str>, value, choices| OfferedSetting {

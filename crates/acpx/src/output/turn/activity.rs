@@ -1,7 +1,5 @@
 //! Tracks an agent's activity in a turn, so that a timeout can report what was missing: any activity, or a person's
 //! answer.
-//!
-//! It parses the messages, because an agent's text may contain the name of any method.
 
 use acpx_core::model::Direction;
 use acpx_core::wire::RpcMessage;
@@ -12,8 +10,6 @@ use crate::output::agent_request::UnansweredRequests;
 const QUESTIONS: [&str; 2] = ["session/request_permission", "elicitation/create"];
 /// The method that cancels a turn.
 const CANCEL: &str = "session/cancel";
-/// Every request and every reply contains this.
-const ID: &str = r#""id""#;
 
 /// What was missing when the time of a turn was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,36 +24,34 @@ pub(crate) enum TimeoutCause {
 /// and open requests are answered by the cancel.
 #[derive(Debug, Default)]
 pub(super) struct AgentActivity {
-    is_heard: bool,
-    is_over: bool,
+    is_active: bool,
+    is_cancelled: bool,
     /// The unanswered requests.
     open: UnansweredRequests<()>,
 }
 
 impl AgentActivity {
-    /// Takes the next line.
-    pub(super) fn take(&mut self, direction: Direction, line: &str) {
-        // Most lines are message chunks, and one of them suffices as a sign.
-        if self.is_over || (self.is_heard && !line.contains(ID) && !line.contains(CANCEL)) {
+    /// Takes the next message.
+    pub(super) fn observe(&mut self, direction: Direction, message: &RpcMessage) {
+        if self.is_cancelled {
             return;
         }
-        let Ok(message) = RpcMessage::parse(line) else { return };
         match (direction, message.method()) {
             (Direction::FromAgent, Some(method)) => {
-                self.is_heard = true;
+                self.is_active = true;
                 if let Some(id) = message.id() {
                     self.open.begin(id, QUESTIONS.contains(&method).then_some(()));
                 }
             }
-            (Direction::ToAgent, Some(method)) => self.is_over = method == CANCEL,
-            (Direction::ToAgent, None) => drop(self.open.end(&message)),
+            (Direction::ToAgent, Some(method)) => self.is_cancelled = method == CANCEL,
+            (Direction::ToAgent, None) => drop(self.open.end(message)),
             (Direction::FromAgent, None) | (Direction::Ours, _) => {}
         }
     }
 
     /// What is missing now, or was when the turn was cancelled.
-    pub(super) fn missing(&self) -> Option<TimeoutCause> {
-        match (self.open.is_empty(), self.is_heard) {
+    pub(super) fn timeout_cause(&self) -> Option<TimeoutCause> {
+        match (self.open.is_empty(), self.is_active) {
             (false, _) => Some(TimeoutCause::Answer),
             (true, false) => Some(TimeoutCause::Sign),
             (true, true) => None,
@@ -84,15 +78,15 @@ mod tests {
     const STOP: (Direction, &str) = (ToAgent, r#"{"method":"session/cancel","params":{}}"#);
 
     fn missing(lines: &[(Direction, &str)]) -> Option<TimeoutCause> {
-        let mut signs = AgentActivity::default();
+        let mut activity = AgentActivity::default();
         for (direction, line) in lines {
-            signs.take(*direction, line);
+            activity.observe(*direction, &RpcMessage::parse(*line).unwrap());
         }
-        signs.missing()
+        activity.timeout_cause()
     }
 
     #[test]
-    fn what_was_heard_of_an_agent_tells_what_was_missing_when_its_time_was_over() {
+    fn timeout_cause_is_no_activity_or_an_unanswered_request() {
         assert_eq!(missing(&[PROMPT, STOP, UPDATE]), Some(TimeoutCause::Sign));
         for lines in [&[UPDATE, STOP][..], &[READ, STOP], &[UPDATE, ASK, YES, STOP], &[ASK, YES, STOP]] {
             assert_eq!(missing(lines), None, "{lines:?}");
@@ -103,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_messages_are_no_questions_no_answers_and_no_end() {
+    fn method_names_inside_message_text_do_not_count() {
         let quoted =
             r#"{"method":"session/update","params":{"text":"a \"method\": session/request_permission"}}"#;
         let file = r#"{"id":2,"result":{"content":"cancel, session/cancel and elicitation/create"}}"#;

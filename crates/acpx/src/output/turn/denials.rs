@@ -8,7 +8,7 @@ use acpx_core::wire::RpcMessage;
 
 use super::updates::UpdateReader;
 use crate::output::WatchedEvent;
-use crate::output::agent_request::{AgentRequestOutcome, UnansweredRequests};
+use crate::output::agent_request::{RequestOutcome, UnansweredRequests};
 
 /// What the agent was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,19 +37,15 @@ enum DeniableRequest {
 }
 
 impl DenialTracker {
-    /// Takes the next line; returns the tool use that it requests.
-    pub(super) fn take(&mut self, event: &WatchedEvent) -> Option<ToolUse> {
-        let line = event.message.get();
-        // Most lines are message chunks and need no parsing. A request has an id, and may contain any words.
-        let may_be_told =
-            !line.contains("session/update") || line.contains("toolCallId") || line.contains(r#""id""#);
+    /// Takes the next message; returns the tool use that it requests.
+    pub(super) fn observe(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Option<ToolUse> {
         match event.direction {
-            Direction::FromAgent if may_be_told => self.told(event, &RpcMessage::parse(line).ok()?),
+            Direction::FromAgent => self.on_agent_message(event, message),
             Direction::ToAgent => {
-                self.answered(&RpcMessage::parse(line).ok()?);
+                self.on_response(message);
                 None
             }
-            Direction::FromAgent | Direction::Ours => None,
+            Direction::Ours => None,
         }
     }
 
@@ -58,36 +54,36 @@ impl DenialTracker {
         self.denied.as_ref()
     }
 
-    fn told(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Option<ToolUse> {
-        for update in self.updates.read(event) {
+    fn on_agent_message(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Option<ToolUse> {
+        for update in self.updates.read(event, message) {
             if let Update::Tool { call, fields } = update {
                 self.known.remember(&call, &fields);
             }
         }
         let (method, id) = (message.method()?, message.id()?);
         let params = message.params().unwrap_or("null");
-        let asked = match method {
+        let request = match method {
             "session/request_permission" => Some(DeniableRequest::Permission(self.known.permission(params))),
             _ => tool_request_use(method, params).map(DeniableRequest::Tool),
         };
-        let wanted = asked.as_ref().map(|asked| match asked {
-            DeniableRequest::Permission(request) => request.tool.clone(),
+        let tool = request.as_ref().map(|request| match request {
+            DeniableRequest::Permission(permission) => permission.tool.clone(),
             DeniableRequest::Tool(tool) => tool.clone(),
         });
-        self.open.begin(id, asked);
-        wanted
+        self.open.begin(id, request);
+        tool
     }
 
-    fn answered(&mut self, answer: &RpcMessage) {
-        let Some(asked) = self.open.end(answer) else { return };
-        let denied = match asked {
+    fn on_response(&mut self, response: &RpcMessage) {
+        let Some(request) = self.open.end(response) else { return };
+        let denied = match request {
             DeniableRequest::Tool(tool) => {
-                matches!(AgentRequestOutcome::read(answer), AgentRequestOutcome::Denied(_)).then_some(tool)
+                matches!(RequestOutcome::read(response), RequestOutcome::Denied(_)).then_some(tool)
             }
-            DeniableRequest::Permission(request) => {
-                let said = request.said(&answer.result().unwrap_or("null").into());
-                let is_approved = matches!(said, Permit::Approve | Permit::Choose { approves: true, .. });
-                (!is_approved).then_some(request.tool)
+            DeniableRequest::Permission(permission) => {
+                let permit = permission.said(&response.result().unwrap_or("null").into());
+                let is_approved = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
+                (!is_approved).then_some(permission.tool)
             }
         };
         match (&mut self.denied, denied) {

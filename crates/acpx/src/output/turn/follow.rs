@@ -28,7 +28,7 @@ pub(crate) struct FollowView {
     /// The turn that began last, and its client if known. A shell does not name itself.
     begun: Option<(TurnId, Option<ClientName>)>,
     /// The turn whose prompt was shown last.
-    asked: Option<TurnId>,
+    prompted: Option<TurnId>,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl FollowView {
             Format::Json => FollowRenderer::Json,
             Format::Quiet => FollowRenderer::Quiet(Quiet::default()),
         };
-        Self { session, view, begun: None, asked: None }
+        Self { session, view, begun: None, prompted: None }
     }
 
     /// Shows the next event. The caller flushes the console when no more events are queued.
@@ -91,26 +91,29 @@ impl FollowView {
         if let Some(Fact::TurnStarted { turn, client, .. }) = &fact {
             self.begun = Some((TurnId(*turn), client.clone()));
         }
+        let message = RpcMessage::parse(event.message.get()).ok();
         match &mut self.view {
             FollowRenderer::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
-            FollowRenderer::Text(view) => match prompt(event) {
+            FollowRenderer::Text(view) => match message.as_ref().and_then(|message| prompt(event, message)) {
                 Some(words) => {
-                    self.asked = event.turn;
-                    let client = event.turn.and_then(|turn| asker(self.begun.as_ref(), turn));
+                    self.prompted = event.turn;
+                    let client = event.turn.and_then(|turn| client_of(self.begun.as_ref(), turn));
                     view.prompt(event.turn, client, &words, &mut *console.out)
                 }
-                None => text(view, event, fact.as_ref(), console),
+                None => text(view, event, message.as_ref(), fact.as_ref(), console),
             },
-            FollowRenderer::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
+            FollowRenderer::Quiet(view) => {
+                view.event(event, message.as_ref(), fact.as_ref(), &mut *console.out)
+            }
         }
     }
 
     /// The turn that ends with this event, if its prompt is still to be shown; and whether its begin was seen.
-    pub(crate) fn ends_unasked(&self, event: &WatchedEvent) -> Option<(TurnId, bool)> {
+    pub(crate) fn ends_without_prompt(&self, event: &WatchedEvent) -> Option<(TurnId, bool)> {
         let is_shown = matches!(self.view, FollowRenderer::Text(_)) && event.direction == Direction::Ours;
         let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
         match fact {
-            Some(Fact::TurnEnded { turn, .. }) if self.asked != Some(TurnId(turn)) => {
+            Some(Fact::TurnEnded { turn, .. }) if self.prompted != Some(TurnId(turn)) => {
                 let begun = self.begun.as_ref().map(|(turn, _)| *turn);
                 Some((TurnId(turn), begun == Some(TurnId(turn))))
             }
@@ -125,7 +128,7 @@ impl FollowView {
         if words.trim().is_empty() {
             return Ok(());
         }
-        view.prompt(Some(turn.id), asker(self.begun.as_ref(), turn.id), &words, &mut *console.out)
+        view.prompt(Some(turn.id), client_of(self.begun.as_ref(), turn.id), &words, &mut *console.out)
     }
 
     /// Ends the output.
@@ -157,6 +160,7 @@ impl<'a> EventLine<'a> {
 fn text(
     view: &mut TextView,
     event: &WatchedEvent,
+    message: Option<&RpcMessage>,
     fact: Option<&Fact>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
@@ -186,20 +190,26 @@ fn text(
         }
         _ => {}
     }
-    view.message(event, &mut *console.out)
+    message.map_or(Ok(()), |message| view.message(event, message, &mut *console.out))
 }
 
 /// The client of a turn, if it is the one that began last.
-fn asker(begun: Option<&(TurnId, Option<ClientName>)>, turn: TurnId) -> Option<&ClientName> {
+fn client_of(begun: Option<&(TurnId, Option<ClientName>)>, turn: TurnId) -> Option<&ClientName> {
     begun.filter(|(begun, _)| *begun == turn)?.1.as_ref()
 }
 
 impl Quiet {
-    fn event(&mut self, event: &WatchedEvent, fact: Option<&Fact>, out: &mut dyn Write) -> io::Result<()> {
+    fn event(
+        &mut self,
+        event: &WatchedEvent,
+        message: Option<&RpcMessage>,
+        fact: Option<&Fact>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         if let Some(Fact::TurnEnded { .. }) = fact {
             return if std::mem::take(&mut self.is_open) { writeln!(out) } else { Ok(()) };
         }
-        for update in self.updates.read(event) {
+        for update in message.into_iter().flat_map(|message| self.updates.read(event, message)) {
             let Update::Chunk { kind, message_id, content: ChunkContent::Text(text) } = update else {
                 continue;
             };
@@ -221,7 +231,7 @@ impl Quiet {
 }
 
 /// The user's prompt in an event, if it is one.
-fn prompt(event: &WatchedEvent) -> Option<String> {
+fn prompt(event: &WatchedEvent, message: &RpcMessage) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Params<'a> {
         #[serde(borrow)]
@@ -230,7 +240,6 @@ fn prompt(event: &WatchedEvent) -> Option<String> {
     if event.direction != Direction::ToAgent {
         return None;
     }
-    let message = RpcMessage::parse(event.message.get()).ok()?;
     let params: Params<'_> = match message.method() {
         Some("session/prompt") => serde_json::from_str(message.params()?).ok()?,
         _ => return None,

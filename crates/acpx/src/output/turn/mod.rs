@@ -6,13 +6,13 @@
 mod activity;
 mod denials;
 mod follow;
-mod host_work;
 mod message;
 mod quiet;
 mod recent_tool_calls;
 mod result;
 mod text;
 mod tool;
+mod tool_io;
 mod updates;
 mod usage;
 
@@ -47,7 +47,7 @@ pub(crate) struct TurnView {
     /// The current ids of its session; an `exec` begins with none.
     session: Option<SessionIdentity>,
     view: TurnRenderer,
-    signs: AgentActivity,
+    activity: AgentActivity,
     denials: DenialTracker,
     /// The policy that decides which requests wait for an answer from another command, if any may.
     waiting: Option<PermissionPolicy>,
@@ -58,14 +58,6 @@ const ELICITATION: &str = "elicitation/create";
 /// Shown with a pending request.
 const HOW_TO_ANSWER: &str =
     "it waits for an answer: acpx pending shows the question, acpx approve ID or acpx deny ID answers it";
-
-/// Whether the agent requests a form, or an address to be opened.
-fn asks_for_form(event: &WatchedEvent) -> bool {
-    let line = event.message.get();
-    event.direction == Direction::FromAgent
-        && line.contains(ELICITATION)
-        && RpcMessage::parse(line).is_ok_and(|message| message.method() == Some(ELICITATION))
-}
 
 #[derive(Debug)]
 enum TurnRenderer {
@@ -86,16 +78,16 @@ impl TurnView {
         Self {
             session,
             view,
-            signs: AgentActivity::default(),
+            activity: AgentActivity::default(),
             denials: DenialTracker::default(),
             waiting: None,
         }
     }
 
     /// The terminal asks for permissions, so the view does not show them before they are answered.
-    pub(crate) fn ask_here(&mut self) {
+    pub(crate) fn prompt_here(&mut self) {
         if let TurnRenderer::Text(view) = &mut self.view {
-            view.ask_here();
+            view.prompt_here();
         }
     }
 
@@ -110,8 +102,8 @@ impl TurnView {
     }
 
     /// What was missing when the time was over, if anything.
-    pub(crate) fn missing(&self) -> Option<TimeoutCause> {
-        self.signs.missing()
+    pub(crate) fn timeout_cause(&self) -> Option<TimeoutCause> {
+        self.activity.timeout_cause()
     }
 
     /// Shows the next event. The caller flushes the console when no more events are queued.
@@ -119,20 +111,27 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
-        self.signs.take(event.direction, event.message.get());
-        let wanted = self.denials.take(event);
-        match &mut self.view {
-            TurnRenderer::Text(view) => view.message(event, &mut *console.out)?,
-            TurnRenderer::Json(shown) => {
+        let message = RpcMessage::parse(event.message.get()).ok();
+        let tool = message.as_ref().and_then(|message| {
+            self.activity.observe(event.direction, message);
+            self.denials.observe(event, message)
+        });
+        match (&mut self.view, &message) {
+            (TurnRenderer::Text(view), Some(message)) => view.message(event, message, &mut *console.out)?,
+            (TurnRenderer::Quiet(view), Some(message)) => view.message(event, message),
+            (TurnRenderer::Json(shown), message) => {
                 console.out.write_all(event.message.get().as_bytes())?;
                 console.out.write_all(b"\n")?;
-                *shown = error_of(event).or(shown.take());
+                let error = message.as_ref().filter(|_| event.direction == Direction::FromAgent);
+                *shown = error.and_then(|message| message.error().map(Into::into)).or(shown.take());
             }
-            TurnRenderer::Quiet(view) => view.message(event),
+            (TurnRenderer::Text(_) | TurnRenderer::Quiet(_), None) => {}
         }
-        let waits = self.waiting.as_ref().is_some_and(|policy| match wanted {
+        let is_form = event.direction == Direction::FromAgent
+            && message.as_ref().and_then(RpcMessage::method) == Some(ELICITATION);
+        let waits = self.waiting.as_ref().is_some_and(|policy| match tool {
             Some(tool) => policy.rule(&tool).decision == Decision::Ask,
-            None => asks_for_form(event),
+            None => is_form,
         });
         if waits {
             console.flush()?;
@@ -172,8 +171,8 @@ impl TurnView {
                         knows_before(carried)
                     ));
                 }
-                self.enter(&acpx_session_id, agent_session_id.as_deref());
-                self.tell(
+                self.switch_session(&acpx_session_id, agent_session_id.as_deref());
+                self.emit_notice(
                     &TurnNotice::SessionReset { from_acpx_session_id, reason, announced, carried, error },
                     console,
                 )
@@ -191,28 +190,30 @@ impl TurnView {
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
-                self.tell(&TurnNotice::McpServersLeftOut { names, reason }, console)
+                self.emit_notice(&TurnNotice::McpServersLeftOut { names, reason }, console)
             }
             Some(Fact::LoadDelayed { until }) => {
                 console.flush()?;
                 console.notice(&format!(
                     "waiting until {until}: this agent cannot load a session in the minute it began"
                 ));
-                self.tell(&TurnNotice::LoadDelayed { until }, console)
+                self.emit_notice(&TurnNotice::LoadDelayed { until }, console)
             }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
                 console.flush()?;
                 console.notice(&not_restored(option.as_deref(), &value, &reason));
-                self.tell(&TurnNotice::SettingNotRestored { option, value, reason }, console)
+                self.emit_notice(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
-            Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => self.say(&fact, console),
+            Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
+                self.show_fact(&fact, console)
+            }
             Some(fact @ Fact::AgentAway {}) => {
-                self.say(&fact, console)?;
-                self.tell(&TurnNotice::AgentAway {}, console)
+                self.show_fact(&fact, console)?;
+                self.emit_notice(&TurnNotice::AgentAway {}, console)
             }
             Some(fact @ Fact::AgentBack {}) => {
-                self.say(&fact, console)?;
-                self.tell(&TurnNotice::AgentBack {}, console)
+                self.show_fact(&fact, console)?;
+                self.emit_notice(&TurnNotice::AgentBack {}, console)
             }
             fact => {
                 if let (Some(fact), TurnRenderer::Text(view)) = (&fact, &mut self.view) {
@@ -225,7 +226,7 @@ impl TurnView {
     }
 
     /// Shows a fact to people, on its own line.
-    fn say(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
+    fn show_fact(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
         if let TurnRenderer::Text(view) = &mut self.view {
             view.end_line(&mut *console.out)?;
         }
@@ -235,32 +236,23 @@ impl TurnView {
     }
 
     /// The record continues in another ACP session.
-    fn enter(&mut self, session: &str, inner: Option<&str>) {
+    fn switch_session(&mut self, session: &str, agent_session: Option<&str>) {
         if let (Some(identity), Ok(session)) = (&mut self.session, AcpSessionId::new(session)) {
             identity.session = session;
-            identity.agent_session = inner.and_then(AgentSessionId::from_agent);
+            identity.agent_session = agent_session.and_then(AgentSessionId::from_agent);
         }
     }
 
     /// Reports a notice to programs, in addition to the agent's lines.
-    fn tell(&self, news: &TurnNotice, console: &mut Console<'_>) -> io::Result<()> {
+    fn emit_notice(&self, notice: &TurnNotice, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
             TurnRenderer::Json(_) => {
-                let (action, session) = (news.action(), self.session.as_ref());
-                json_line(&TurnNoticeObject { action, session, news }, &mut *console.out)
+                let (action, session) = (notice.action(), self.session.as_ref());
+                json_line(&TurnNoticeObject { action, session, notice }, &mut *console.out)
             }
             TurnRenderer::Text(_) | TurnRenderer::Quiet(_) => Ok(()),
         }
     }
-}
-
-/// The error of an agent's reply.
-fn error_of(event: &WatchedEvent) -> Option<Box<str>> {
-    let line = event.message.get();
-    if event.direction != Direction::FromAgent || !line.contains(r#""error""#) {
-        return None;
-    }
-    RpcMessage::parse(line).ok()?.error().map(Into::into)
 }
 
 /// Writes the result, after an error line in npm acpx's form unless the agent's own error was already shown.
@@ -366,7 +358,7 @@ struct TurnNoticeObject<'a> {
     #[serde(flatten)]
     session: Option<&'a SessionIdentity>,
     #[serde(flatten)]
-    news: &'a TurnNotice,
+    notice: &'a TurnNotice,
 }
 
 /// A number of lines, in words.

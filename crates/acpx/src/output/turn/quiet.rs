@@ -3,6 +3,7 @@
 use std::io;
 
 use acpx_core::model::{ChunkContent, MessageKind, Update};
+use acpx_core::wire::RpcMessage;
 
 use super::updates::UpdateReader;
 use super::usage::UsageTracker;
@@ -15,14 +16,14 @@ use crate::output::{Console, WatchedEvent};
 pub(super) struct QuietView {
     words: String,
     updates: UpdateReader,
-    used: UsageTracker,
+    usage: UsageTracker,
 }
 
 impl QuietView {
-    pub(super) fn message(&mut self, event: &WatchedEvent) {
-        for update in self.updates.read(event) {
+    pub(super) fn message(&mut self, event: &WatchedEvent, message: &RpcMessage) {
+        for update in self.updates.read(event, message) {
             match update {
-                Update::Usage { usage, cost_stands } => self.used.tell(usage, cost_stands),
+                Update::Usage { usage, cost_stands } => self.usage.update(usage, cost_stands),
                 update => self.words.extend(words(update)),
             }
         }
@@ -34,7 +35,7 @@ impl QuietView {
             writeln!(console.out, "{}", self.words)?;
             console.flush()?;
         }
-        self.used.say(result, console);
+        self.usage.print(result, console);
         if let Some(error) = &result.error {
             let class = ErrorClass::of(&error.code);
             console.notice(&format!("error: {} [{}] {}", class.code(), error.code, error.message));

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use acpx_core::model::Update;
+use acpx_core::wire::RpcMessage;
 use serde_json::{Map, Value};
 
 use super::updates::UpdateReader;
@@ -43,7 +44,8 @@ impl RecentToolCalls {
         if !line.contains("toolCallId") && !line.contains("\\u") {
             return;
         }
-        for update in self.updates.read(event) {
+        let Ok(message) = RpcMessage::parse(line) else { return };
+        for update in self.updates.read(event, &message) {
             if let Update::Tool { call, fields } = update
                 && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
             {
@@ -129,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn an_update_for_another_session_tells_nothing_of_a_call_here() {
+    fn update_of_another_session_does_not_change_a_tool_call() {
         let aside = WatchedEvent { is_aside: true, ..event(&call("tool_call", "ls")) };
         assert_eq!(told([event(&call("tool_call", "rm")), aside]), runs("rm"));
     }
 
     #[test]
-    fn what_is_too_long_is_named_and_does_not_leave_what_was_told_before_it() {
+    fn too_long_tool_call_member_is_named_and_replaces_the_old_value() {
         let long = event(&call("tool_call", &"x".repeat(5 << 20)));
         let title = json!({ "title": "Run" }).as_object().cloned().unwrap();
         let expected = RecentToolCall { members: title, left_out: vec!["rawInput"] };
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_read_as_version_1_and_a_name_however_it_is_written() {
+    fn tool_calls_of_version_2_and_with_escaped_names_are_read() {
         let of_version_2 = |command: &str| WatchedEvent {
             version: ProtocolVersion::V2,
             ..event(&call("tool_call_update", command))

@@ -12,7 +12,7 @@ use crate::output::samples::{at, mode, record, turn, written};
 
 use Direction::{FromAgent, Ours, ToAgent};
 
-mod host_work;
+mod tool_io;
 
 fn event(seq: u64, direction: Direction, message: &str) -> WatchedEvent {
     let message = serde_json::value::RawValue::from_string(message.to_owned()).unwrap();
@@ -121,7 +121,7 @@ and more
 }
 
 #[test]
-fn a_tool_is_shown_when_it_is_first_seen_and_when_it_is_over() {
+fn tool_call_is_shown_when_first_seen_and_when_ended() {
     let many: Vec<String> = (1..=7).map(|n| format!(r#"{{"path":"/x/{n}"}}"#)).collect();
     let long: Vec<String> = (1..=30).map(|n| format!("line {n}")).collect();
     let lines = [
@@ -188,7 +188,7 @@ fn a_tool_is_shown_when_it_is_first_seen_and_when_it_is_over() {
 }
 
 #[test]
-fn a_turn_in_json_is_the_lines_as_they_are_and_then_the_result() {
+fn json_turn_is_the_exact_lines_and_then_the_result() {
     let odd = r#"{"jsonrpc":"2.0" ,"method":"session/update","params":{"n":1e3,"n":2}}"#;
     let lines = [
         line(Ours, r#"{"fact":"turn_started","turn":1,"requestId":"q"}"#),
@@ -210,7 +210,7 @@ fn a_turn_in_json_is_the_lines_as_they_are_and_then_the_result() {
 }
 
 #[test]
-fn the_result_of_exec_has_no_record_and_what_is_unknown_is_left_out() {
+fn exec_result_has_no_record_id_and_no_unknown_members() {
     let ids = ResultIds { session: Some(AcpSessionId::new("s").unwrap()), ..ResultIds::default() };
     let request = RequestId::new("q").unwrap();
     let result = PromptResult::new(ids, request.clone(), TurnStatus::Completed);
@@ -225,7 +225,7 @@ fn the_result_of_exec_has_no_record_and_what_is_unknown_is_left_out() {
 }
 
 #[test]
-fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json_alone() {
+fn session_reset_is_reported_in_every_format_unless_nothing_was_lost() {
     let reset = |announced: bool| {
         [line(
             Ours,
@@ -246,7 +246,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
 }
 
 #[test]
-fn a_fresh_session_that_is_told_the_conversation_is_not_said_to_know_nothing() {
+fn session_reset_with_carried_history_says_so() {
     for (carried, words) in [
         ("whole", "is told what came before with this prompt"),
         ("last-part", "is told what came before with this prompt, without the beginning, which is too long"),
@@ -284,7 +284,7 @@ fn servers_that_are_left_out_are_named() {
 }
 
 #[test]
-fn what_is_being_done_is_said_to_those_who_ask_for_it() {
+fn verbose_turn_reports_setup_and_restore() {
     let lines = [
         line(Ours, r#"{"fact":"restored","by":"session/load"}"#),
         line(Ours, r#"{"fact":"turn_started","turn":3,"requestId":"q"}"#),
@@ -303,7 +303,7 @@ fn what_is_being_done_is_said_to_those_who_ask_for_it() {
 }
 
 #[test]
-fn a_quiet_turn_is_the_answer_and_on_stderr_what_it_used() {
+fn quiet_turn_is_the_answer_and_usage_goes_to_stderr() {
     let lines = [
         chunk("agent_thought_chunk", "hm"),
         chunk("agent_message_chunk", "hello "),
@@ -319,7 +319,7 @@ fn a_quiet_turn_is_the_answer_and_on_stderr_what_it_used() {
 }
 
 #[test]
-fn what_a_turn_used_and_cost_is_said_on_stderr_in_text_and_a_cost_stands_until_another_is_told() {
+fn usage_and_cost_go_to_stderr_and_a_cost_is_kept() {
     let told = |members: &str| {
         let update = format!(r#"{{"sessionUpdate":"usage_update","size":100,{members}}}"#);
         let params = format!(r#"{{"sessionId":"s2","update":{update}}}"#);
@@ -338,7 +338,7 @@ fn what_a_turn_used_and_cost_is_said_on_stderr_in_text_and_a_cost_stands_until_a
 }
 
 #[test]
-fn a_turn_that_was_allowed_nothing_is_done_and_says_so() {
+fn turn_denied_every_permission_is_done_with_an_error() {
     let denied = PermissionCount { approved: 0, rejected: 1 };
     let result = PromptResult { permissions: denied, ..completed() }.explained();
     let message = "every permission that the agent asked for was denied";
@@ -353,7 +353,7 @@ fn a_turn_that_was_allowed_nothing_is_done_and_says_so() {
 }
 
 #[test]
-fn a_failed_turn_says_why_and_what_to_do() {
+fn failed_turn_shows_its_error_and_hint() {
     let acp = r#"{"code":-32603,"message":"boom"}"#;
     let error = ResultError::new("AGENT_DIED", "the agent died".to_owned(), Some("prompt again"), Some(acp));
     let failed =

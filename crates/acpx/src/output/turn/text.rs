@@ -11,9 +11,9 @@ use acpx_core::model::{
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
-use super::host_work::HostWork;
 use super::message::{MessageKey, MessageTracker, line_end_below, user_label};
 use super::tool::{ToolCallPhase, ToolCallView};
+use super::tool_io::ToolIoView;
 use super::updates::UpdateReader;
 use super::usage::UsageTracker;
 use super::{PromptResult, TurnStatus, knows_before};
@@ -32,21 +32,21 @@ const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"
 /// What has been shown so far.
 #[derive(Debug, Default)]
 pub(super) struct TextView {
-    place: OutputPosition,
+    position: OutputPosition,
     updates: UpdateReader,
     /// The message that was shown last.
-    open: MessageTracker,
+    message: MessageTracker,
     thought: String,
     tools: HashMap<Box<str>, ToolCallView>,
     terminals: TerminalTexts,
     /// Client requests of the agent.
-    work: HostWork,
+    tool_io: ToolIoView,
     /// Whether to show how the session is set up.
     verbose: bool,
     /// Whether the terminal asks for permissions, and shows them itself.
-    is_asked_here: bool,
+    prompts_here: bool,
     /// The usage that the agent reported.
-    used: UsageTracker,
+    usage: UsageTracker,
     /// The last compaction, and its status when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -77,23 +77,27 @@ impl TextView {
     }
 
     /// The terminal asks for permissions.
-    pub(super) fn ask_here(&mut self) {
-        self.is_asked_here = true;
+    pub(super) fn prompt_here(&mut self) {
+        self.prompts_here = true;
     }
 
     /// Shows one line exchanged with the agent.
-    pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
-        let Ok(message) = RpcMessage::parse(event.message.get()) else { return Ok(()) };
+    pub(super) fn message(
+        &mut self,
+        event: &WatchedEvent,
+        message: &RpcMessage,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         match (message.method(), message.id()) {
             (Some("session/update"), _) => {
-                let updates = self.updates.read(event);
+                let updates = self.updates.read(event, message);
                 updates.into_iter().try_for_each(|update| self.update(update, event.turn, out))
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
                 let section = match event.direction {
                     Direction::FromAgent => {
-                        let is_shown = self.verbose || !(self.is_asked_here && method == PERMISSION);
-                        let section = self.work.begun(id, method, message.params(), self.verbose);
+                        let is_shown = self.verbose || !(self.prompts_here && method == PERMISSION);
+                        let section = self.tool_io.on_request(id, method, message.params(), self.verbose);
                         section.filter(|_| is_shown)
                     }
                     Direction::ToAgent | Direction::Ours => {
@@ -103,7 +107,7 @@ impl TextView {
                 self.sections(section, out)
             }
             (None, Some(_)) if event.direction == Direction::ToAgent => {
-                let section = self.work.answered(&message, &self.terminals);
+                let section = self.tool_io.on_response(message, &self.terminals);
                 self.sections(section, out)
             }
             _ => Ok(()),
@@ -126,12 +130,12 @@ impl TextView {
     pub(super) fn finish(mut self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         self.end(result, &mut *console.out)?;
         console.flush()?;
-        self.used.say(result, console);
+        self.usage.print(result, console);
         Ok(())
     }
 
     fn end(&mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
-        let rest = self.work.rest(&self.terminals);
+        let rest = self.tool_io.finish_turn(&self.terminals);
         self.sections(rest, out)?;
         self.section(out)?;
         // An answered turn is done, even with an error.
@@ -170,7 +174,7 @@ impl TextView {
         error: Option<&FactError>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let rest = self.work.rest(&self.terminals);
+        let rest = self.tool_io.finish_turn(&self.terminals);
         self.sections(rest, out)?;
         self.section(out)?;
         self.tools.clear();
@@ -207,7 +211,7 @@ impl TextView {
     /// Ends the current line.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        self.place = match self.place {
+        self.position = match self.position {
             OutputPosition::Words => OutputPosition::WordsLine,
             OutputPosition::User { .. } => OutputPosition::Section,
             OutputPosition::Start
@@ -225,18 +229,18 @@ impl TextView {
                 if text.is_empty() {
                     return Ok(());
                 }
-                let begins = self.open.begins(MessageKey { kind, turn, id: message_id });
-                self.piece(kind, turn, &text, begins, out)
+                let begins = self.message.begins(MessageKey { kind, turn, id: message_id });
+                self.chunk(kind, turn, &text, begins, out)
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
             Update::Notice { severity, title, description } => {
                 let more = description.map(|words| format!(": {words}")).unwrap_or_default();
                 let severity = if severity.is_empty() { String::new() } else { format!("{severity}: ") };
-                self.beside("notice", &format!("{severity}{title}{more}"), out)
+                self.notice("notice", &format!("{severity}{title}{more}"), out)
             }
             Update::Usage { usage, cost_stands } => {
-                self.used.tell(usage, cost_stands);
+                self.usage.update(usage, cost_stands);
                 Ok(())
             }
             Update::Compaction { id, status, error } => self.compaction(id, &status, error.as_deref(), out),
@@ -250,7 +254,7 @@ impl TextView {
     }
 
     /// Shows a message chunk, which may begin a message.
-    fn piece(
+    fn chunk(
         &mut self,
         kind: MessageKind,
         turn: Option<TurnId>,
@@ -281,7 +285,7 @@ impl TextView {
         error: Option<&str>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        if self.compaction.as_ref().is_some_and(|(known, told)| *known == id && **told == *status) {
+        if self.compaction.as_ref().is_some_and(|(known, shown)| *known == id && **shown == *status) {
             return Ok(());
         }
         self.compaction = Some((id, status.into()));
@@ -290,7 +294,7 @@ impl TextView {
             "completed" => "the agent remembers a summary of what came before",
             other => other,
         };
-        self.beside(
+        self.notice(
             "compaction",
             &format!("{words}{}", error.map(|error| format!(": {error}")).unwrap_or_default()),
             out,
@@ -298,7 +302,7 @@ impl TextView {
     }
 
     /// Shows a line that is not part of the conversation.
-    fn beside(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn notice(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
         writeln!(out, "[{what}] {}", cut(&on_one_line(words), THOUGHT_CHARS))
     }
@@ -306,7 +310,7 @@ impl TextView {
     /// Shows words of the agent, without a blank line after a thought.
     fn words(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        match self.place {
+        match self.position {
             OutputPosition::Words if begins => out.write_all(b"\n\n")?,
             OutputPosition::WordsLine if begins => out.write_all(b"\n")?,
             OutputPosition::Section => out.write_all(b"\n")?,
@@ -316,7 +320,7 @@ impl TextView {
             | OutputPosition::Words
             | OutputPosition::WordsLine => {}
         }
-        self.place = if text.ends_with('\n') { OutputPosition::WordsLine } else { OutputPosition::Words };
+        self.position = if text.ends_with('\n') { OutputPosition::WordsLine } else { OutputPosition::Words };
         out.write_all(text.as_bytes())
     }
 
@@ -325,7 +329,7 @@ impl TextView {
         let label = user_label(None, None);
         let line_end = line_end_below(&label);
         let words = text.trim_end_matches('\n');
-        let ends = match self.place {
+        let ends = match self.position {
             OutputPosition::User { ends } if !begins => ends,
             _ => {
                 self.section(out)?;
@@ -335,22 +339,22 @@ impl TextView {
         };
         let after = text.len() - words.len();
         if words.is_empty() {
-            self.place = OutputPosition::User { ends: ends + after };
+            self.position = OutputPosition::User { ends: ends + after };
             return Ok(());
         }
-        self.place = OutputPosition::User { ends: after };
+        self.position = OutputPosition::User { ends: after };
         write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', &line_end))
     }
 
     fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         let tool = self.tools.entry(call).or_default();
-        let telling = tool.told(fields);
-        self.work.leave_to_tool(tool);
-        let Some(telling) = telling else { return Ok(()) };
-        let text = match telling {
-            ToolCallPhase::Begun => tool.begun(),
-            ToolCallPhase::Over => tool.over(&self.terminals),
+        let phase = tool.merge(fields);
+        self.tool_io.drop_terminals_of(tool);
+        let Some(phase) = phase else { return Ok(()) };
+        let text = match phase {
+            ToolCallPhase::Started => tool.start_section(),
+            ToolCallPhase::Ended => tool.end_section(&self.terminals),
         };
         self.section(out)?;
         out.write_all(text.as_bytes())
@@ -370,14 +374,14 @@ impl TextView {
     /// Ends the current output, so that a section can begin.
     fn section(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
-        match self.place {
+        match self.position {
             OutputPosition::Start => {}
             OutputPosition::Words | OutputPosition::User { .. } => out.write_all(b"\n\n")?,
             OutputPosition::Section | OutputPosition::Thought | OutputPosition::WordsLine => {
                 out.write_all(b"\n")?;
             }
         }
-        self.place = OutputPosition::Section;
+        self.position = OutputPosition::Section;
         Ok(())
     }
 
@@ -389,7 +393,7 @@ impl TextView {
             return Ok(());
         }
         self.section(out)?;
-        self.place = OutputPosition::Thought;
+        self.position = OutputPosition::Thought;
         writeln!(out, "[thinking] {}", thought.replace('\n', "\n           "))
     }
 }

@@ -20,40 +20,40 @@ const OUTPUT_CHARS: usize = 2000;
 pub(super) struct ToolCallView {
     fields: Map<String, Value>,
     is_seen: bool,
-    is_over: bool,
+    is_ended: bool,
 }
 
 /// Why a tool call is worth a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolCallPhase {
     /// It is seen for the first time.
-    Begun,
+    Started,
     /// It has ended.
-    Over,
+    Ended,
 }
 
 impl ToolCallView {
     /// Merges an update of the call; returns what there is to show.
-    pub(super) fn told(&mut self, fields: &str) -> Option<ToolCallPhase> {
-        let Ok(Value::Object(told)) = serde_json::from_str(fields) else { return None };
+    pub(super) fn merge(&mut self, fields: &str) -> Option<ToolCallPhase> {
+        let Ok(Value::Object(update)) = serde_json::from_str(fields) else { return None };
         // A null field is unchanged.
-        self.fields.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
+        self.fields.extend(update.into_iter().filter(|(_, value)| !value.is_null()));
         let ends = matches!(self.text("status"), Some("completed" | "failed"));
-        if ends && !self.is_over {
-            (self.is_seen, self.is_over) = (true, true);
-            return Some(ToolCallPhase::Over);
+        if ends && !self.is_ended {
+            (self.is_seen, self.is_ended) = (true, true);
+            return Some(ToolCallPhase::Ended);
         }
         let first = !std::mem::replace(&mut self.is_seen, true);
-        first.then_some(ToolCallPhase::Begun)
+        first.then_some(ToolCallPhase::Started)
     }
 
     /// The section of a call that begins.
-    pub(super) fn begun(&self) -> String {
+    pub(super) fn start_section(&self) -> String {
         [self.head(), self.input(), self.files()].concat()
     }
 
     /// The section of a call that has ended.
-    pub(super) fn over(&self, terminals: &TerminalTexts) -> String {
+    pub(super) fn end_section(&self, terminals: &TerminalTexts) -> String {
         let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", shown(kind)));
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }

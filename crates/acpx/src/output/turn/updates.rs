@@ -20,22 +20,19 @@ pub(super) struct UpdateReader {
 
 impl UpdateReader {
     /// The updates in an event; none if it is not an update of the agent in this conversation.
-    pub(super) fn read(&mut self, event: &WatchedEvent) -> Vec<Update> {
-        if event.direction != Direction::FromAgent || event.is_aside {
-            return Vec::new();
-        }
-        let Ok(message) = RpcMessage::parse(event.message.get()) else { return Vec::new() };
-        if message.method() != Some("session/update") {
+    pub(super) fn read(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Vec<Update> {
+        let is_own = event.direction == Direction::FromAgent && !event.is_aside;
+        if !is_own || message.method() != Some("session/update") {
             return Vec::new();
         }
         let params = message.params().unwrap_or("null");
         match event.version {
             ProtocolVersion::V1 => vec![acpx_core::acp::update(params)],
-            ProtocolVersion::V2 => self.translated(params),
+            ProtocolVersion::V2 => self.translate(params),
         }
     }
 
-    fn translated(&mut self, params: &str) -> Vec<Update> {
+    fn translate(&mut self, params: &str) -> Vec<Update> {
         #[derive(serde::Deserialize)]
         struct Params<'a> {
             #[serde(borrow, rename = "sessionId")]

@@ -16,13 +16,13 @@ pub(super) struct UsageTracker(Option<SessionUsage>);
 
 impl UsageTracker {
     /// Takes the session's usage so far.
-    pub(super) fn tell(&mut self, usage: SessionUsage, cost_stands: bool) {
+    pub(super) fn update(&mut self, usage: SessionUsage, cost_stands: bool) {
         let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);
         self.0 = Some(SessionUsage { cost: usage.cost.or(before), ..usage });
     }
 
     /// Prints the usage. Quiet output prints only what npm acpx prints.
-    pub(super) fn say(&self, result: &PromptResult, console: &mut Console<'_>) {
+    pub(super) fn print(&self, result: &PromptResult, console: &mut Console<'_>) {
         if console.mode.format == Format::Json {
             return;
         }

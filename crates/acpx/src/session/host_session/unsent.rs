@@ -17,7 +17,7 @@ pub(crate) async fn unsent_turn(
     store: &Arc<dyn Store>,
     record: &RecordId,
 ) -> Result<Option<Turn>, StoreError> {
-    let Some((turn, is_begun)) = view.ends_unasked(event) else { return Ok(None) };
+    let Some((turn, is_begun)) = view.ends_without_prompt(event) else { return Ok(None) };
     let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
     // A turn that began before the view did is taken as sent.
     if !is_begun && kept.has_begun(turn).await? {

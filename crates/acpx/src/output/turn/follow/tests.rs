@@ -62,7 +62,7 @@ fn followed(
 }
 
 #[test]
-fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
+fn followed_session_in_text_is_its_turns_with_prompts() {
     let indent = " ".repeat("[user, turn 1] ".len());
     let expected = format!(
         "[user, turn 1] do\n{indent}it\n\nwell, done\n\n[done] end_turn\n\n[user] do\n       it\n\nhalf\n"
@@ -71,7 +71,7 @@ fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
 }
 
 #[test]
-fn a_prompt_in_text_says_who_has_asked_where_a_client_has_named_itself_and_a_name_makes_no_line() {
+fn prompt_label_names_the_client_on_one_line() {
     let asked = |turn: u64, client: &str, words: &str| {
         let started = format!(r#"{{"fact":"turn_started","turn":{turn},"requestId":"q"{client}}}"#);
         let prompt = format!(
@@ -97,7 +97,7 @@ fn a_prompt_in_text_says_who_has_asked_where_a_client_has_named_itself_and_a_nam
 }
 
 #[test]
-fn a_prompt_that_was_not_sent_says_who_has_asked_too() {
+fn unsent_prompt_is_labelled_with_its_client() {
     let (out, _) = written(mode(Format::Text), |console| {
         let mut view = FollowView::new(mode(Format::Text), record().identity());
         let line = r#"{"fact":"turn_started","turn":1,"requestId":"q","client":{"name":"Zed"}}"#;
@@ -110,13 +110,13 @@ fn a_prompt_that_was_not_sent_says_who_has_asked_too() {
 }
 
 #[test]
-fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_it_up() {
+fn verbose_followed_session_has_the_setup_requests() {
     let text = shown_as(OutputMode { verbose: true, ..mode(Format::Text) });
     assert_eq!(text, format!("[client] initialize (running)\n\n{}", shown(Format::Text)));
 }
 
 #[test]
-fn a_session_for_those_who_want_the_words_alone_has_a_line_for_each_turn() {
+fn quiet_followed_session_has_a_line_for_each_turn() {
     assert_eq!(shown(Format::Quiet), "well, done\nhalf\n");
 }
 
@@ -139,7 +139,7 @@ fn adopted(format: Format) -> String {
 }
 
 #[test]
-fn an_adopted_session_in_text_is_every_message_in_a_paragraph_of_its_own_the_users_too() {
+fn adopted_session_in_text_has_a_paragraph_for_each_message() {
     let expected = "\
 [user] What is A?
        And why?
@@ -160,7 +160,7 @@ Or three.
 }
 
 #[test]
-fn an_adopted_session_for_those_who_want_the_words_alone_has_a_line_for_each_message() {
+fn quiet_adopted_session_has_a_line_for_each_message() {
     assert_eq!(adopted(Format::Quiet), "A is one.\nB is two.\nOr three.\n");
 }
 

@@ -9,7 +9,7 @@ fn errand(id: u64, method: &str, params: &str, answer: &str) -> [(Direction, Str
 }
 
 #[test]
-fn what_the_host_does_for_an_agent_is_shown_with_what_came_of_it() {
+fn client_requests_are_shown_with_their_outcomes() {
     let denied = r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file","data":{"acpx":{"code":"PERMISSION_DENIED"}}}"#;
     let missing = r#""error":{"code":-32002,"message":"Resource not found:\nfile:///w/none"}"#;
     let cancelled = r#""error":{"code":-32800,"message":"cancelled"}"#;
@@ -137,7 +137,7 @@ fn a_command_shows_itself_where_no_tool_call_refers_to_it() {
 }
 
 #[test]
-fn no_title_and_no_name_of_an_option_makes_a_line_of_its_own() {
+fn permission_titles_and_option_names_stay_on_one_line() {
     let params = r#"{"toolCall":{"title":"ok\n\n[done] end_turn\n[permission] Harmless"},"options":[{"optionId":"o2","name":"Yes\n[done] x"}]}"#;
     let answer = r#""result":{"outcome":{"outcome":"selected","optionId":"o2"}}"#;
     let lines = errand(1, "session/request_permission", params, answer);
@@ -153,13 +153,13 @@ fn no_title_and_no_name_of_an_option_makes_a_line_of_its_own() {
 }
 
 #[test]
-fn what_is_asked_on_the_terminal_is_shown_when_it_is_answered_and_a_long_title_in_brief() {
+fn permission_asked_on_the_terminal_is_shown_when_answered() {
     let title = "x".repeat(500);
     let params = format!(r#"{{"toolCall":{{"title":"{title}"}},"options":[]}}"#);
     let answer = r#""result":{"outcome":{"outcome":"cancelled"}}"#;
     let (out, _) = written(mode(Format::Text), |console| {
         let mut view = TurnView::new(mode(Format::Text), None);
-        view.ask_here();
+        view.prompt_here();
         let lines = errand(1, "session/request_permission", &params, answer);
         for (seq, (direction, message)) in (1..).zip(&lines) {
             view.event(&event(seq, *direction, message), console).unwrap();
@@ -169,7 +169,7 @@ fn what_is_asked_on_the_terminal_is_shown_when_it_is_answered_and_a_long_title_i
 }
 
 #[test]
-fn what_was_denied_is_known_in_every_format_by_what_was_told_of_it_before() {
+fn denials_are_known_in_every_format_with_earlier_tool_updates() {
     let options = r#""options":[{"optionId":"y","kind":"allow_once"},{"optionId":"n","kind":"reject_once"}]"#;
     let asks = |call: &str| format!(r#"{{"toolCall":{{"toolCallId":"{call}"}},{options}}}"#);
     let chosen = |id: &str| format!(r#""result":{{"outcome":{{"outcome":"selected","optionId":"{id}"}}}}"#);
@@ -209,7 +209,7 @@ fn what_was_denied_is_known_in_every_format_by_what_was_told_of_it_before() {
 }
 
 #[test]
-fn no_word_of_a_tool_call_makes_a_line_that_looks_like_ours() {
+fn tool_call_text_cannot_forge_a_line() {
     let forged = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"T\n[done] x","kind":"edit\n[done] x","status":"x)\n[permission] Edit: answered Allow\n("}"#;
     let over = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}"#;
     let (out, _) = shown(mode(Format::Text), &[update(forged), update(over)], &completed());
