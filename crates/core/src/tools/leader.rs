@@ -17,7 +17,7 @@ use crate::model::ProcessIdentity;
 use crate::sync::Lock;
 
 use super::children;
-use super::ending::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
+use super::termination::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
 
 /// A process that leads a group. Dropping it kills the group.
 #[derive(Debug)]

@@ -5,13 +5,11 @@
 //! environment. It ends with its session; if its holder is killed, the kernel kills it, and the next holder finds its
 //! descendants by the tag and ends them. This needs Linux; on other systems there is only the process group.
 
+mod ancestry;
 mod children;
-mod ending;
 mod environment;
 mod files;
-mod hunt;
 mod identity;
-mod inside;
 mod leader;
 mod marks;
 mod namespace;
@@ -19,28 +17,30 @@ mod open_files;
 mod orphans;
 mod parent_death;
 mod process;
+mod process_snapshot;
 mod screen;
+mod signal;
 mod spawner;
 mod stat;
 mod stderr;
 mod strays;
 mod sweep;
 mod tag;
-mod telling;
 mod terminal;
+mod termination;
 
-pub use ending::{GracePeriods, ProcessExit, TerminationOutcome};
+pub use ancestry::{is_below, is_inside};
 pub use environment::Environment;
 pub use files::{FileError, LineRange, Root, RootedPath, Roots};
-pub use inside::{is_below, is_inside};
 pub use marks::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 pub use open_files::raise_open_files;
 pub use orphans::OrphanReaper;
 pub use process::{AgentProcess, Pipes};
+pub(crate) use signal::tell;
 pub use spawner::Spawner;
 pub(crate) use stderr::StderrTail;
 pub use strays::StrayProcesses;
 pub use sweep::{SweepReport, SweptProcess, sweep, sweep_after};
 pub use tag::{InvalidTag, Tag};
-pub(crate) use telling::tell;
 pub use terminal::{CommandLine, TerminalDelta, TerminalError, TerminalProcess, TerminalView};
+pub use termination::{GracePeriods, ProcessExit, TerminationOutcome};

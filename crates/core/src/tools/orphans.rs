@@ -57,7 +57,7 @@ async fn reap() {
         if is_done {
             return;
         }
-        tokio::time::sleep(super::ending::LOOK_AGAIN).await;
+        tokio::time::sleep(super::termination::LOOK_AGAIN).await;
     }
 }
 

@@ -13,11 +13,12 @@ use tokio::net::unix::pipe;
 
 use crate::model::{AbsolutePath, AgentError, AgentSpec, ProcessIdentity};
 
-use super::ending::{self, GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use super::environment::Environment;
 use super::leader::{ChildPipes, Leader};
 use super::spawner::{Spawner, StartError};
 use super::stderr::{Stderr, StderrTail};
+use super::termination;
+use super::termination::{GracePeriods, Phase, ProcessExit, TerminationOutcome};
 
 /// How long to wait for the last stderr lines of an exited process.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -83,7 +84,7 @@ impl AgentProcess {
 
     /// Waits for the process to exit, up to a limit.
     pub async fn exited_within(&mut self, limit: Duration) -> Option<ProcessExit> {
-        ending::exited_within(&mut self.leader.phase, limit).await
+        termination::exited_within(&mut self.leader.phase, limit).await
     }
 
     /// Waits for its exit, whether or not we ended it.
@@ -106,7 +107,7 @@ impl AgentProcess {
     /// waiting thread stays and reaps the process when it exits.
     pub async fn end(self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
-        ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await
+        termination::end(&mut phase, |signal| self.leader.signal(signal), grace).await
     }
 }
 

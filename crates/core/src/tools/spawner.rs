@@ -17,11 +17,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::ending::GracePeriods;
 use super::leader::{ChildPipes, Leader};
 use super::marks::{HOST_VARIABLE, KEEP_VARIABLE};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
+use super::termination::GracePeriods;
 use crate::sync::Lock;
 
 /// How long a start waits for an idle thread before another one is created. A fork takes milliseconds.

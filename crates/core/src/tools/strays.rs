@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::model::ProcessIdentity;
 
 use super::children;
-use super::ending::GracePeriods;
 use super::sweep::SweepReport;
 use super::tag::Tag;
+use super::termination::GracePeriods;
 
 /// The strays of one record's agents.
 #[derive(Debug, Clone)]
@@ -60,12 +60,12 @@ mod system {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use super::super::hunt::{ProcessSnapshot, end_found};
     use super::super::identity::boot;
     use super::super::marks::Marks;
     use super::super::stat::Stat;
     use super::super::sweep::SweptProcess;
     use super::{GracePeriods, ProcessIdentity, StrayProcesses, SweepReport, children};
+    use crate::tools::process_snapshot::{ProcessSnapshot, end_found};
 
     pub(super) fn descendants(agent: &ProcessIdentity) -> Vec<ProcessIdentity> {
         let (Some(boot), scene) = (boot(), ProcessSnapshot::look()) else { return Vec::new() };

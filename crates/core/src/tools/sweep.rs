@@ -7,7 +7,7 @@
 
 use crate::model::ProcessIdentity;
 
-use super::ending::GracePeriods;
+use super::termination::GracePeriods;
 
 /// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -15,8 +15,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::ending::{self, GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use super::environment::Environment;
+use super::termination;
+use super::termination::{GracePeriods, Phase, ProcessExit, TerminationOutcome};
 use crate::model::command_line;
 use crate::sync::Lock;
 
@@ -189,7 +190,7 @@ impl TerminalProcess {
     pub async fn kill(&self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
         let grace = GracePeriods { eof: Duration::ZERO, ..grace };
-        let ended = ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await;
+        let ended = termination::end(&mut phase, |signal| self.leader.signal(signal), grace).await;
         if ended == TerminationOutcome::Gone {
             self.exited().await;
         }

@@ -8,23 +8,23 @@ mod answer;
 mod command;
 mod direction;
 mod directory;
-mod importing;
+mod import_record;
 mod journal;
-mod keeping;
 mod messages;
 mod owner;
 mod permission;
 mod record;
 mod report;
+mod run;
 mod source;
-mod taking;
-mod telling;
+mod target;
+mod to_changes;
 mod transcript;
 
-pub use importing::{
-    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, RecordReservation, Reserve,
-    import,
-};
 pub use report::{
     Damage, ImportError, ImportNote, ImportProblem, ImportReport, ImportedRecord, SkipReason, SkippedFile,
+};
+pub use run::{
+    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, RecordReservation, Reserve,
+    import,
 };

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::directory::{LOCK_SUFFIX, RecordFile};
-use super::importing::LivingProcess;
+use super::run::LivingProcess;
 use crate::model::ProcessIdentity;
 use crate::store::regular_file;
 

@@ -7,7 +7,6 @@ mod answers;
 mod body;
 mod cells;
 mod check;
-mod desk;
 mod erase;
 mod fault;
 mod file;
@@ -22,6 +21,7 @@ mod scope;
 mod target;
 mod threads;
 mod write;
+mod write_queue;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,6 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::check::StoreCheck;
-use self::desk::{WriteQueue, WriteRequest};
 pub use self::fault::SqliteFailure;
 use self::fault::SqliteFault;
 use self::file::StoreOpener;
@@ -52,6 +51,7 @@ use crate::model::{
     Seq, Timestamp, Turn, TurnId,
 };
 use crate::sync::Lock;
+use write_queue::{WriteQueue, WriteRequest};
 
 /// The longest path that SQLite opens: it reserves 512 bytes, including the name of a companion file.
 const LONGEST_PATH: usize = 500;

@@ -5,9 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::super::ending::Phase;
 use super::super::stat::Stat;
 use super::*;
+use crate::tools::termination::Phase;
 
 /// A program that echoes, as the leader of its group.
 fn echo() -> Command {

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::{GracePeriods, ProcessIdentity, SweepReport, SweptProcess};
-use crate::tools::hunt::{ProcessSnapshot, end_found};
 use crate::tools::identity::boot;
 use crate::tools::marks::Marks;
 use crate::tools::namespace;
+use crate::tools::process_snapshot::{ProcessSnapshot, end_found};
 use crate::tools::stat::Stat;
 use crate::tools::tag::Tag;
 

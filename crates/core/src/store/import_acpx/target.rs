@@ -1,9 +1,9 @@
 //! The store's side of an import: reads the stored part of a record and writes more of it.
 
-use super::importing::ImportMode;
+use super::import_record::ImportContext;
 use super::report::ImportNote;
-use super::taking::ImportContext;
-use super::telling::RecordImport;
+use super::run::ImportMode;
+use super::to_changes::RecordImport;
 use super::transcript::ImportEvent;
 use crate::model::{Event, Lineage, Record, RecordId, Seq};
 use crate::store::{Change, Durability, Lease, SqliteStore, Store, StoreError};

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::directory::RecordFile;
-use super::importing::{ImportOptions, blocking};
-use super::keeping::{Destination, JournalMatch, RecordEventReader};
 use super::record::NpmRecord;
 use super::report::{Damage, ImportError, ImportNote, ImportedRecord, SkipReason};
+use super::run::{ImportOptions, blocking};
 use super::source::ConversationSource;
-use super::telling::RecordImport;
+use super::target::{Destination, JournalMatch, RecordEventReader};
+use super::to_changes::RecordImport;
 use super::transcript::ImportStep;
 use crate::model::{
     AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, RecordSettings, Scope,

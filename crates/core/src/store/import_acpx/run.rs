@@ -9,10 +9,10 @@ use std::path::Path;
 use std::pin::Pin;
 
 use super::directory::{self, Ledger, RecordFile, Stamp};
+use super::import_record::{ImportContext, ImportOutcome};
 use super::owner::{self, LeaseFiles};
 use super::record::{NpmRecord, file_stem};
 use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, SkipReason, SkippedFile};
-use super::taking::{ImportContext, ImportOutcome};
 use crate::model::{AbsolutePath, HostId, Lifecycle, ProcessIdentity, RecordId, SessionName, Timestamp};
 use crate::store::regular_file;
 use crate::store::{ImportedFile, SqliteStore};

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, geteuid};
 
-use super::ending::{GracePeriods, LOOK_AGAIN};
 use super::identity::boot;
 use super::marks::Marks;
 use super::namespace;
+use super::signal::tell;
 use super::stat::Stat;
 use super::sweep::{SweepReport, SweptProcess};
-use super::telling::tell;
+use super::termination::{GracePeriods, LOOK_AGAIN};
 
 /// Ends the processes that `find` returns, and what they start. A process that was found once stays in the set.
 pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
