@@ -59,12 +59,11 @@ fn every_difference_between_the_versions_is_in_the_published_table() {
     let (_, after) = rest.split_once(END).unwrap();
     let current = format!(
         "{before}{BEGIN}\n\
-         Where a client and an agent speak the same version, every byte goes through but for the ids and what is ours \
-         (`_meta.acpx`).\n\
-         That holds for MCP servers too, of which only the names are kept; lists that version 1 wants in them and that \
-         were left out are empty ones.\n\
-         A client's `session/close` frees what it holds here, and no agent is asked.\n\
-         Where they speak different versions, all is translated that both can say, and the rest becomes what is here.\n\
+         If client and agent speak the same version, every byte is forwarded except ids and `_meta.acpx`.\n\
+         That includes MCP servers, of which only the names are stored; missing lists that version 1 requires are added \
+         empty.\n\
+         A client's `session/close` frees what it holds in acpx and is not forwarded.\n\
+         If the versions differ, acpx translates what both have; these tables list the rest.\n\
          Tests run the translation row by row.\n\n{}{END}{after}",
         table()
     );

@@ -7,7 +7,7 @@ use super::rows::v1;
 pub(super) const ROWS: &[Row] = &[
     v1(
         "`clientInfo`, `agentInfo` left out",
-        "`info` with the name and version `unknown`, which version 2 wants",
+        "`info` with name and version `unknown`, because version 2 requires it",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
@@ -17,17 +17,17 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "client capabilities `fs`, `terminal`, `session`",
-        "left out: version 2 has no such methods, and takes notices, compaction and boolean options unasked",
+        "left out: version 2 has no such methods, and always accepts notices, compaction and boolean options",
         By("what_a_client_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
         "`loadSession`, `sessionCapabilities.list`, `resume`, `close`",
-        "left out: `capabilities.session` promises them",
+        "left out: `capabilities.session` implies them",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
-        "stdio MCP servers, which every agent takes",
-        "`session.mcp.stdio` is said",
+        "stdio MCP servers, which every agent accepts",
+        "`session.mcp.stdio` is advertised",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
@@ -54,12 +54,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "MCP server of the type `sse`",
-        "refused with `-32602`, server and transport named",
+        "refused with `-32602`, which names server and transport",
         By("what_the_other_version_has_no_words_for_is_refused_by_name"),
     ),
     v1(
         "chunk without `messageId`",
-        "gets an id that is made from the record and the message's first event",
+        "gets an id derived from the record and the message's first event",
         Updates(
             &[r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#],
             &[
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`tool_call`",
-        "`tool_call_update`; a second one for the same call changes what it names and leaves the rest",
+        "`tool_call_update`; a second one for the same call changes only the members it names",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"T"}"#,
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`null` in a tool call, or as the cost of a usage",
-        "left out: it means unchanged, where version 2 means cleared",
+        "left out: it means unchanged; in version 2 it means cleared",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":null,"status":"failed"}"#,
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "diff with `oldText` and `newText`",
-        "a change, with a Git patch that has the whole file as its one hunk, or none if the file is new and empty",
+        "a change with a Git patch of one hunk for the whole file; no hunk if the file is new and empty",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/f","oldText":"a\n","newText":"b\n"}]}"#,
@@ -109,7 +109,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "terminal in a tool call",
-        "the same: it is one that we run for the agent, and it is told by `terminal_update` and `terminal_output_chunk`; one that was never told is a text that names it",
+        "the same, with `terminal_update` and `terminal_output_chunk`, because acpx runs it; an unknown \
+         terminal is a text that names it",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"terminal","terminalId":"x"}]}"#,
@@ -131,7 +132,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`modes`, `current_mode_update`",
-        "an option `acpx.mode` of the category `mode`, told with all options; if the agent has such an option of its own, that one",
+        "an option `acpx.mode` of the category `mode`, sent with all options; the agent's own option if \
+         it has one",
         By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),
     ),
     v1(
@@ -141,7 +143,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`models`",
-        "an option `acpx.model` of the category `model`, told with all options; if the agent has such an option of its own, that one",
+        "an option `acpx.model` of the category `model`, sent with all options; the agent's own option \
+         if it has one",
         By("models_are_an_option_for_version_2_unless_the_agent_has_one"),
     ),
     v1(
@@ -171,12 +174,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "permission for a `toolCall`",
-        "its title is the question and the tool call the `subject`; without a title a general one is put",
+        "its title becomes the title and the tool call the `subject`; a missing title becomes a general one",
         By("a_permission_is_asked_with_the_whole_question_in_either_version"),
     ),
     v1(
         "answer to `session/prompt`",
-        "`state_update` idle, with its `stopReason` and `usage`; the prompt was answered with a `messageId` before",
+        "`state_update` idle with its `stopReason` and `usage`; the prompt was answered earlier, with a \
+         `messageId`",
         By("a_turn_ends_for_the_reason_it_ended_for"),
     ),
     v1(
@@ -191,7 +195,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "`auth.logout`",
-        "left out: whoever has logins has `auth/logout`; of an agent that cannot log out it is the error `-32603` with the code `NOT_OFFERED`",
+        "left out: logins imply `auth/logout`; an agent that cannot log out answers `-32603` with \
+         `NOT_OFFERED`",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
@@ -205,18 +210,18 @@ pub(super) const ROWS: &[Row] = &[
         By("a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read"),
     ),
     v1(
-        "update of a kind that version 2 alone gave a meaning",
+        "update of a kind that only version 2 defines",
         "left out",
         Updates(&[r#"{"sessionUpdate":"state_update","state":"idle"}"#], &[]),
     ),
     v1(
         "update of any other unknown kind",
-        "kept as it is",
+        "forwarded unchanged",
         Updates(&[r#"{"sessionUpdate":"_ours","n":1}"#], &[r#"{"sessionUpdate":"_ours","n":1}"#]),
     ),
     v1(
         "value nested deeper than 96 levels, or half of a surrogate pair",
-        "a text that says so, U+FFFD; between peers of one version both pass as they came",
+        "a text that says so, U+FFFD; between peers of one version both are forwarded unchanged",
         Updates(
             &[
                 r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a\ud800b"}}"#,

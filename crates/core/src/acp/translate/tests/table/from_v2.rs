@@ -16,13 +16,13 @@ pub(super) const ROWS: &[Row] = &[
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v2(
-        "what a client of version 2 takes unasked",
-        "`session.notices`, `session.compaction` and `session.configOptions.boolean` are said",
+        "what every client of version 2 accepts",
+        "`session.notices`, `session.compaction` and `session.configOptions.boolean` are advertised",
         By("what_a_client_can_is_said_as_the_other_version_says_it"),
     ),
     v2(
         "agent without `session.mcp.stdio`",
-        "not said: a client of version 1 learns it when its server is refused",
+        "not advertised: a client of version 1 notices when its server is refused",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v2(
@@ -38,12 +38,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "`replayFrom` of another type",
-        "refused with `-32602`; never another replay",
+        "refused with `-32602`; no other replay is sent instead",
         By("a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_1"),
     ),
     v2(
         "`session/set_config_option` of `acpx.model`",
-        "`session/set_model`; clients of version 1 learn the choice of another from their next setup answer",
+        "`session/set_model`; other clients of version 1 see the choice in their next setup response",
         Call(
             (
                 "session/set_config_option",
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "`mcpServers`, `args`, `env`, `headers` left out",
-        "an empty list, where version 1 wants one",
+        "an empty list, because version 1 requires one",
         Call(
             ("session/new", r#"{"cwd":"/c","mcpServers":[{"type":"stdio","name":"a","command":"/a"}]}"#),
             ("session/new", r#"{"cwd":"/c","mcpServers":[{"name":"a","command":"/a","args":[],"env":[]}]}"#),
@@ -62,12 +62,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "MCP server of another type than `stdio` and `http`",
-        "refused with `-32602`, server and transport named",
+        "refused with `-32602`, which names server and transport",
         By("what_the_other_version_has_no_words_for_is_refused_by_name"),
     ),
     v2(
         "whole message, `user_message`, `agent_message`, `agent_thought`",
-        "chunks: of a message that only grew the rest, of one that changed all of it, under another id (`m#2`); what was shown before stays",
+        "chunks: the rest of a message that grew, all of one that changed, under another id (`m#2`); \
+         earlier text stays",
         Updates(
             &[
                 r#"{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"a"}]}"#,
@@ -88,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "message that is cleared",
-        "nothing; what it is told next has another id",
+        "nothing; its next content has another id",
         Updates(
             &[
                 r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a"}}"#,
@@ -117,7 +118,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "`tool_call_update`",
-        "`tool_call` for the first of a call, with its `name` or nothing as a title if it has none; then `tool_call_update`",
+        "`tool_call` for the first one of a call, with `name` or an empty text for a missing title; then \
+         `tool_call_update`",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","name":"run"}"#,
@@ -131,7 +133,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "update of the kind `\"tool_call_content_chunk\"`",
-        "`tool_call_update` with all of the content, at a pause, with the next update or at the end of the turn; of a call with more than 64 KiB the end, and a text that says so",
+        "`tool_call_update` with the whole content at a pause, the next update or the end of the turn; \
+         over 64 KiB, the end",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#,
@@ -147,7 +150,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "`null` in a tool call",
-        "what stands for nothing: an empty title or list, the kind `other`, the status `pending`; `name`, `rawInput`, `rawOutput` and `_meta` stay as they were",
+        "empty title or list, kind `other`, status `pending`; `name`, `rawInput`, `rawOutput` and \
+         `_meta` do not change",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#,
@@ -161,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "status `cancelled`, `paused`, or an unknown one",
-        "`failed`, `in_progress`, or left out; the word is in `_meta.acpx.status`",
+        "`failed`, `in_progress`, or left out; the original is in `_meta.acpx.status`",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T","status":"cancelled"}"#,
@@ -177,7 +181,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "`capabilities` of a tool call or a terminal, `tool_call/cancel`, `terminal/cancel`",
-        "left out: a client of version 1 can cancel the turn only",
+        "left out: a client of version 1 can only cancel the turn",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T","capabilities":{"cancel":{}}}"#,
@@ -187,7 +191,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "diff with `changes` and a Git patch",
-        "a diff for each hunk, with the texts of the hunk alone; a change that the patch does not show is a line of text",
+        "a diff for each hunk, with its texts only; a change without a patch is a line of text",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T","content":[{"type":"diff","changes":[{"operation":"modify","path":"/f"},{"operation":"delete","path":"/g"}],"patch":{"format":"git_patch","text":"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n"}}]}"#,
@@ -199,7 +203,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "terminal of the agent",
-        "its command, the last 32 KiB of its output and its exit as text, in the tool calls that refer to it; without one, nothing",
+        "command, last 32 KiB of output and exit, as text in the tool calls that refer to it; nothing \
+         without one",
         Updates(
             &[
                 r#"{"sessionUpdate":"terminal_update","terminalId":"x","command":"ls","output":{"data":"YQo="},"exitStatus":{"exitCode":0}}"#,
@@ -223,12 +228,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "content of an unknown kind, in a prompt",
-        "refused with `-32602`, the block named",
+        "refused with `-32602`, which names the block",
         By("what_the_other_version_has_no_words_for_is_refused_by_name"),
     ),
     v2(
         "several plans",
-        "one plan: the entries of all, in the order in which the plans first came",
+        "one plan with the entries of all, in the order of the plans",
         Updates(
             &[
                 r#"{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[{"content":"a","priority":"low","status":"pending"}]}}"#,
@@ -250,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "status `cancelled` of a plan's entry, unknown status or priority",
-        "`completed`, `pending`, `medium`; the word is in `_meta.acpx`",
+        "`completed`, `pending`, `medium`; the original is in `_meta.acpx`",
         Updates(
             &[
                 r#"{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[{"content":"a","priority":"_odd","status":"cancelled"}]}}"#,
@@ -262,12 +267,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "option of the category `mode`",
-        "`modes` and `current_mode_update` too, beside the option; groups of modes become one list",
+        "`modes` and `current_mode_update` in addition to the option; groups of modes become one list",
         By("an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer"),
     ),
     v2(
         "option, or value of one, of an unknown type",
-        "left out; as a request refused with `-32602`",
+        "left out; in a request refused with `-32602`",
         By("an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer"),
     ),
     v2(
@@ -302,17 +307,18 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "option of a permission of an unknown kind",
-        "left out; where none is left, who speaks version 1 is not asked, and unless somebody else can be it is `cancelled`",
+        "left out; if none remains, version 1 clients are not asked, and it is `cancelled` unless \
+         another client can answer",
         By("a_permission_is_asked_with_the_whole_question_in_either_version"),
     ),
     v2(
         "unknown outcome of a permission",
-        "`cancelled`, also of a client of version 1 to an agent of version 1; never an approval, nor a refusal that nobody chose",
+        "`cancelled`, also between version 1 peers; never an approval or a refusal that no client chose",
         By("an_outcome_that_is_not_known_is_never_an_approval"),
     ),
     v2(
         "`state_update`",
-        "nothing, but idle ends the turn: the prompt is answered",
+        "nothing; idle ends the turn, and the prompt is answered",
         Updates(&[r#"{"sessionUpdate":"state_update","state":"running"}"#], &[]),
     ),
     v2(
@@ -327,7 +333,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "no stop reason, or an unknown one",
-        "`end_turn`; the word is in `_meta.acpx.stopReason`",
+        "`end_turn`; the original is in `_meta.acpx.stopReason`",
         By("a_turn_ends_for_the_reason_it_ended_for"),
     ),
     v2(
@@ -338,7 +344,7 @@ pub(super) const ROWS: &[Row] = &[
     v2("login of an unknown type", "left out", By("what_an_agent_can_is_said_as_the_other_version_says_it")),
     v2(
         "`auth/login`, `auth/logout`",
-        "`authenticate`, `logout`; `auth.logout` is said if there are logins",
+        "`authenticate`, `logout`; `auth.logout` is advertised if there are logins",
         Call(("auth/login", r#"{"methodId":"k"}"#), ("authenticate", r#"{"methodId":"k"}"#)),
     ),
     v2(
@@ -348,17 +354,17 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v2(
         "error `-32022`",
-        "does not occur: a version is agreed on before anything is translated",
+        "does not occur: the version is negotiated before anything is translated",
         ByNature("nothing is translated before a version is agreed on"),
     ),
     v2(
         "update of any other unknown kind",
-        "left out: version 1 can read no other than its own",
+        "left out: version 1 accepts only its own kinds",
         Updates(&[r#"{"sessionUpdate":"_ours","n":1}"#], &[]),
     ),
     v2(
         "value nested deeper than 96 levels, or half of a surrogate pair",
-        "a text that says so, U+FFFD; between peers of one version both pass as they came",
+        "a text that says so, U+FFFD; between peers of one version both are forwarded unchanged",
         Updates(
             &[
                 r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a\ud800b"}}"#,

@@ -49,7 +49,7 @@ pub(super) fn table() -> String {
         // Writing to a text cannot fail.
         let _written = write!(
             text,
-            "### From version {} to version {}\n\n| what is said | what becomes of it |\n|---|---|\n",
+            "### From version {} to version {}\n\n| feature | becomes |\n|---|---|\n",
             from.number(),
             to.number()
         );
