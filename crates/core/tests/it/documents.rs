@@ -1,5 +1,7 @@
 //! The documents are true where a test can tell: what they name exists, and the code map is complete.
 
+use std::fs;
+
 use crate::workspace;
 
 #[test]
@@ -18,12 +20,30 @@ fn every_link_between_documents_leads_somewhere() {
     for (document, text) in workspace::documents() {
         let path = workspace::root().join(&document);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
-            let target = link.0.split('#').next().unwrap_or_default();
-            if !target.is_empty() && !target.contains("://") {
-                assert!(path.parent().unwrap().join(target).exists(), "{document} links to {target}");
+            let (target, anchor) = link.0.split_once('#').unwrap_or((link.0, ""));
+            if target.contains("://") {
+                continue;
+            }
+            let linked = if target.is_empty() { path.clone() } else { path.parent().unwrap().join(target) };
+            assert!(linked.exists(), "{document} links to {target}");
+            if !anchor.is_empty() {
+                let page = fs::read_to_string(&linked).unwrap();
+                assert!(anchors(&page).any(|known| known == anchor), "{document} links to {target}#{anchor}");
             }
         }
     }
+}
+
+/// The anchors of a page's headings, as GitHub makes them: lower case, hyphens for spaces, no punctuation.
+fn anchors(page: &str) -> impl Iterator<Item = String> {
+    let headings =
+        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |letter: char| match letter {
+        ' ' => Some('-'),
+        '-' | '_' => Some(letter),
+        _ => letter.is_alphanumeric().then_some(letter),
+    };
+    headings.map(move |heading| heading.to_lowercase().chars().filter_map(kept).collect())
 }
 
 #[test]
