@@ -1,7 +1,6 @@
 //! Errors of commands, each with a class and exit code, a stable code and a hint. `output` renders them; no other
 //! module decides how an error looks.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
 use acpx_core::host::{CursorError, RunError};
-use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
+use acpx_core::model::{AgentError, ErrorClass, ErrorCode, PathProblem, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
@@ -24,14 +23,14 @@ use crate::http::tls::TlsError;
 use crate::http::tokens::TokenError;
 use crate::prompt_input::InputError;
 
-mod class;
+mod exit;
 mod hint;
 mod remedy;
 mod report;
 mod stop;
 
-pub(crate) use self::class::{CliExit, ErrorClass, is_retryable};
-pub(crate) use self::hint::{MORE_TIME, hint_here, hint_without_record, login_hint};
+pub(crate) use self::exit::CliExit;
+pub(crate) use self::hint::login_hint;
 pub(crate) use self::remedy::{Alternatives, Intent, LostSession, NoSessionHelp};
 use self::remedy::{none_lost, with_places};
 pub(crate) use self::report::{ErrorReport, Origin};
@@ -254,7 +253,7 @@ pub(crate) enum CliError {
     },
     /// An error that the host reported.
     #[error("{}", .0.message)]
-    Told(RemoteError),
+    Remote(RemoteError),
     /// One of the above, for a session whose ids are known.
     #[error("{error}")]
     About {
@@ -269,7 +268,7 @@ pub(crate) enum CliError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemoteError {
     /// The stable code.
-    pub(crate) code: String,
+    pub(crate) code: ErrorCode,
     /// What failed, and on what.
     pub(crate) message: String,
     /// What the user can do next.
@@ -303,15 +302,12 @@ impl From<HostError> for CliError {
         };
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
-            (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
+            (HostError::Refused(refusal), None) if *refusal.code() == ErrorCode::QueueFull => Origin::Queue,
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) = (
-            error.code().to_owned(),
-            hint_here(error.code(), error.hint().map(Cow::from)).map(Cow::into_owned),
-        );
-        Self::Told(RemoteError { code, message: with_causes(&error), hint, origin, acp })
+        let (code, hint) = (error.code(), error.hint().map(str::to_owned));
+        Self::Remote(RemoteError { code, message: with_causes(&error), hint, origin, acp })
     }
 }
 
@@ -359,9 +355,9 @@ impl CliError {
     /// Replaces hints that assume a stored record, for a command that leaves none.
     pub(crate) fn with_nothing_kept(self) -> Self {
         match self {
-            Self::Told(error) => {
-                let hint = hint_without_record(&error.code).map(str::to_owned).or(error.hint);
-                Self::Told(RemoteError { hint, ..error })
+            Self::Remote(error) => {
+                let hint = error.code.hint_without_record().map(str::to_owned).or(error.hint);
+                Self::Remote(RemoteError { hint, ..error })
             }
             other => other,
         }
@@ -369,7 +365,7 @@ impl CliError {
 
     /// Adds how to log in with this agent, as typed on a command line, if the error asks for a login.
     pub(crate) fn with_login_of(self, agent: &str) -> Self {
-        if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
+        if self.code() != ErrorCode::AuthRequired || matches!(self, Self::About { .. }) {
             return self;
         }
         if self.hint().as_deref() == Some(AgentError::LOGIN_FIRST) {
@@ -388,8 +384,7 @@ impl CliError {
     /// Replaces the hint with a more specific one.
     pub(crate) fn with_hint(self, hint: String) -> Self {
         let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
-        let (code, hint) = (self.code().into_owned(), Some(hint));
-        Self::Told(RemoteError { code, message, hint, origin, acp })
+        Self::Remote(RemoteError { code: self.code(), message, hint: Some(hint), origin, acp })
     }
 
     /// Whether the reader of stdout closed it, which is not reported.
@@ -410,40 +405,41 @@ impl CliError {
     }
 
     /// The stable code of this error. Errors of the library bring their own.
-    pub(crate) fn code(&self) -> Cow<'static, str> {
-        let code = match self {
-            Self::Told(error) => return error.code.clone().into(),
-            Self::About { error, .. } => return error.code(),
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Remote(error) => error.code.clone(),
+            Self::About { error, .. } => error.code(),
             Self::Session(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Import(error) => error.code(),
             Self::Config(error) => error.code(),
             Self::Token(error) => error.code(),
-            Self::Tls(_) => "TLS_UNUSABLE",
-            Self::PublicAddress { .. } | Self::OpenToPages => "PUBLIC_ADDRESS",
-            Self::Inside { .. } => "NOT_ALLOWED",
-            Self::Address(_) => "BAD_URL",
-            Self::Relay(_) => "REMOTE_LOST",
-            Self::Usage(_) | Self::NoPlace(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => "USAGE",
-            Self::LoginFailed { .. } => "LOGIN_FAILED",
-            Self::Agent(_) => "AGENT_UNKNOWN",
-            Self::Input(_) => "BAD_PROMPT",
-            Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
-            Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoId { .. } | Self::OtherAgent { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => {
-                "NO_SESSION"
+            Self::Tls(_) => ErrorCode::TlsUnusable,
+            Self::PublicAddress { .. } | Self::OpenToPages => ErrorCode::PublicAddress,
+            Self::Inside { .. } => ErrorCode::NotAllowed,
+            Self::Address(_) => ErrorCode::BadUrl,
+            Self::Relay(_) => ErrorCode::RemoteLost,
+            Self::Usage(_) | Self::NoPlace(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => {
+                ErrorCode::Usage
             }
-            Self::HeldByNpm { .. } => "HELD_BY_NPM_ACPX",
-            Self::NoQuestion { .. } => "NO_QUESTION",
-            Self::ExecDisabled { .. } => "EXEC_DISABLED",
-            Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
-            Self::TimedOut { .. } => "TIMEOUT",
-            Self::Signalled => "SIGNALLED",
-            Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
-            Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } => "SYSTEM",
-        };
-        code.into()
+            Self::LoginFailed { .. } => ErrorCode::LoginFailed,
+            Self::Agent(_) => ErrorCode::AgentUnknown,
+            Self::Input(_) => ErrorCode::BadPrompt,
+            Self::NoHome | Self::RelativeHome(_) => ErrorCode::BadHome,
+            Self::Directory { .. } => ErrorCode::BadDirectory,
+            Self::NoId { .. } | Self::OtherAgent { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => {
+                ErrorCode::NoSession
+            }
+            Self::HeldByNpm { .. } => ErrorCode::HeldByNpmAcpx,
+            Self::NoQuestion { .. } => ErrorCode::NoQuestion,
+            Self::ExecDisabled { .. } => ErrorCode::ExecDisabled,
+            Self::NoRemoteList { .. } => ErrorCode::ListUnsupported,
+            Self::TimedOut { .. } => ErrorCode::Timeout,
+            Self::Signalled => ErrorCode::Signalled,
+            Self::Output(_) | Self::Unshown { .. } => ErrorCode::OutputFailed,
+            Self::Path(_) => ErrorCode::BadPath,
+            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } => ErrorCode::System,
+        }
     }
 
     /// The error's class, which decides the exit code.
@@ -451,7 +447,7 @@ impl CliError {
         match self {
             // A wrong value on the command line is a usage error; the same value in a stored session or a file is not.
             Self::Directory { .. } | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
-            other => ErrorClass::of(&other.code()),
+            other => other.code().class(),
         }
     }
 
@@ -469,7 +465,7 @@ impl CliError {
             Self::Session(SessionError::Agent(AgentError::Refused { .. })) => Origin::Acp,
             Self::Session(SessionError::QueueFull(_) | SessionError::RequestExists { .. }) => Origin::Queue,
             Self::Session(_) | Self::Store(_) => Origin::Runtime,
-            Self::Told(error) => error.origin,
+            Self::Remote(error) => error.origin,
             Self::About { error, .. } => error.origin(),
             _ => Origin::Cli,
         }
@@ -479,7 +475,7 @@ impl CliError {
     pub(crate) fn acp(&self) -> Option<&str> {
         match self {
             Self::Session(SessionError::Agent(AgentError::Refused { acp, .. })) => Some(acp),
-            Self::Told(error) => error.acp.as_deref(),
+            Self::Remote(error) => error.acp.as_deref(),
             Self::About { error, .. } => error.acp(),
             _ => None,
         }

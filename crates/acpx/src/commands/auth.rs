@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{ClientDecision, Engine, ResponderRequest};
-use acpx_core::model::{LoginMethod, LoginMethodKind, ProcessIdentity, credential_variable};
+use acpx_core::model::{ErrorCode, LoginMethod, LoginMethodKind, ProcessIdentity, credential_variable};
 use acpx_core::tools::{Environment, GracePeriods, RECORD_VARIABLE, Spawner, StrayProcesses, Tag};
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -124,7 +124,7 @@ fn source(settings: &CommandSettings, way: &LoginMethod) -> Option<CredentialSou
 
 /// Improves the error of an agent that rejects a login: it needs another credential, or another method.
 fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> CliError {
-    if error.code() != "AUTH_REQUIRED" {
+    if error.code() != ErrorCode::AuthRequired {
         return error;
     }
     let typed = settings.typed_agent();
@@ -143,7 +143,7 @@ fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> Cl
 
 /// Improves the error of an agent without logout: its login is stored where its own program finds it.
 fn not_logged_out(error: CliError, settings: &CommandSettings) -> CliError {
-    if error.code() == "NOT_OFFERED" {
+    if error.code() == ErrorCode::NotOffered {
         let label = settings.agent.label();
         return error.with_hint(format!("log out with {label}'s own program, which keeps the login"));
     }

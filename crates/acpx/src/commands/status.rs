@@ -30,7 +30,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             // An editor's session without a scope counts too.
             let open = kept.without_scope(settings).await?;
             if !open.is_empty() {
-                let remedy = NoSessionHelp { wanted: Intent::Said, other: Alternatives::Open(open) };
+                let remedy = NoSessionHelp { intent: Intent::Prompt, alternatives: Alternatives::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }

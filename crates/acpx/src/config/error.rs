@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use acpx_core::model::ErrorCode;
+
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
@@ -52,26 +54,24 @@ pub(crate) struct WrongValue {
 
 impl ConfigError {
     /// The stable code of this error.
-    pub(crate) fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::Unreadable { .. } => "CONFIG_UNREADABLE",
-            Self::NotJson { .. } | Self::Wrong(_) => "CONFIG_INVALID",
-            Self::NoCommand { .. } => "MCP_COMMAND_NOT_FOUND",
+            Self::Unreadable { .. } => ErrorCode::ConfigUnreadable,
+            Self::NotJson { .. } | Self::Wrong(_) => ErrorCode::ConfigInvalid,
+            Self::NoCommand { .. } => ErrorCode::McpCommandNotFound,
         }
     }
 
     /// What the user can do next.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "check the path; it is taken from the directory the command works in"
+                Some("check the path; it is relative to the command's working directory")
             }
-            Self::Unreadable { .. } => "check that it is a file, and yours",
             Self::Wrong(WrongValue { key, .. }) if key.starts_with("agents.") => {
-                "mend the entry; other agents can be used all the same"
+                Some("correct the entry; other agents are not affected")
             }
-            Self::NotJson { .. } | Self::Wrong(_) => "mend the file, or move it away",
-            Self::NoCommand { .. } => "install it, or give its full path",
+            _ => self.code().hint(),
         }
     }
 }

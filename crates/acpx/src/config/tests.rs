@@ -196,7 +196,7 @@ fn a_file_that_is_not_there_says_nothing_and_one_that_cannot_be_read_is_an_error
     fs::create_dir(&file).unwrap();
     let error = Config::load(home.path()).unwrap_err();
     assert_eq!(
-        (error.to_string(), error.code()),
+        (error.to_string(), error.code().as_str()),
         (format!("cannot read {}", file.display()), "CONFIG_UNREADABLE")
     );
 }
@@ -236,7 +236,7 @@ fn servers_are_given_as_the_file_has_them_with_their_programs_found() {
         let text = format!(r#"{{"mcpServers":[{{"name":"a","command":"{command}"}}]}}"#);
         let error = McpFile::parse("/m.json".into(), &text).unwrap().servers(around).unwrap_err();
         let message = format!("/m.json: the command {command:?} of the MCP server \"a\" was not found");
-        assert_eq!((error.to_string(), error.code()), (message, "MCP_COMMAND_NOT_FOUND"));
+        assert_eq!((error.to_string(), error.code().as_str()), (message, "MCP_COMMAND_NOT_FOUND"));
     }
 }
 

@@ -1,28 +1,26 @@
 //! Hints for commands that find no session, or none to move: sessions that may be meant, and the exact command for
 //! each. An open session always takes precedence over a closed one.
 
-use acpx_core::model::RecordId;
+use acpx_core::model::{ErrorCode, RecordId};
 
 /// Why a command needed a session, and which alternatives exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoSessionHelp {
-    /// The purpose.
-    pub(crate) wanted: Intent,
-    /// The alternatives.
-    pub(crate) other: Alternatives,
+    pub(crate) intent: Intent,
+    pub(crate) alternatives: Alternatives,
 }
 
 /// What a command needed a session for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// To prompt it, so creating one is an option.
-    Said,
+    Prompt,
     /// To close it.
-    Closed,
+    Close,
     /// To delete it.
-    Deleted,
+    Delete,
     /// To show it with this subcommand of `sessions`.
-    Shown(&'static str),
+    Show(&'static str),
     /// To read it; creating one is not an option.
     Read,
 }
@@ -52,12 +50,11 @@ pub(crate) struct LostSession {
 }
 
 /// Maximum number of sessions to name; the most recently used come first.
-const NAMED: usize = 3;
-pub(super) const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
+const LISTED: usize = 3;
 
 impl NoSessionHelp {
     /// For a command that only reads a session and has no alternative to suggest.
-    pub(crate) const LOOK: Self = Self { wanted: Intent::Read, other: Alternatives::None };
+    pub(crate) const LOOK: Self = Self { intent: Intent::Read, alternatives: Alternatives::None };
 
     /// The hint, for an agent and a session's name as typed on a command line.
     pub(crate) fn hint(&self, agent: &str, name: Option<&str>) -> String {
@@ -66,67 +63,74 @@ impl NoSessionHelp {
                 name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
             format!("create one: acpx {agent} sessions new{name}")
         };
-        match (self.wanted, &self.other) {
-            (Intent::Said, Alternatives::None) => create(),
-            (Intent::Said, Alternatives::Open(ids)) => {
-                let (open, go_on) = (open_there(ids), named(ids, |id| format!("acpx {agent} -s {id} …")));
-                format!("{open}; go on in {}: {go_on}; or {}", it(ids), create())
+        match (self.intent, &self.alternatives) {
+            (Intent::Prompt, Alternatives::None) => create(),
+            (Intent::Prompt, Alternatives::Open(ids)) => {
+                let (open, go_on) = (open_there(ids), listed(ids, |id| format!("acpx {agent} -s {id} …")));
+                format!("{open}; continue {}: {go_on}; or {}", it(ids), create())
             }
-            (Intent::Said, Alternatives::Closed(id)) => {
-                format!("one is closed; go on with it: acpx {agent} -s {id} …; or {}", create())
+            (Intent::Prompt, Alternatives::Closed(id)) => {
+                format!("one is closed; continue it: acpx {agent} -s {id} …; or {}", create())
             }
-            (Intent::Said, Alternatives::Lost(lost)) => {
-                let come = named(lost, |lost| {
+            (Intent::Prompt, Alternatives::Lost(lost)) => {
+                let moving = listed(lost, |lost| {
                     format!("acpx {agent} sessions move {} (it worked in {})", lost.id, lost.cwd)
                 });
-                format!("{}; if the project has moved here, bring its session along: {come}", create())
+                format!("{}; if the project has moved here, move its session too: {moving}", create())
             }
-            (Intent::Closed, Alternatives::Open(ids)) => {
-                let close = named(ids, |id| format!("acpx {agent} sessions close {id}"));
+            (Intent::Close, Alternatives::Open(ids)) => {
+                let close = listed(ids, |id| format!("acpx {agent} sessions close {id}"));
                 format!("{}; close {}: {close}", open_there(ids), it(ids))
             }
-            (Intent::Closed, Alternatives::Closed(id)) => {
+            (Intent::Close, Alternatives::Closed(id)) => {
                 format!("the last one there, {id}, is closed already")
             }
-            (Intent::Deleted, Alternatives::Open(ids)) => {
-                let delete = named(ids, |id| format!("acpx {agent} sessions delete {id}"));
+            (Intent::Delete, Alternatives::Open(ids)) => {
+                let delete = listed(ids, |id| format!("acpx {agent} sessions delete {id}"));
                 format!("{}; delete {}: {delete}", open_there(ids), it(ids))
             }
-            (Intent::Deleted, Alternatives::Closed(id)) => {
+            (Intent::Delete, Alternatives::Closed(id)) => {
                 format!("one is closed; delete it: acpx {agent} sessions delete {id}")
             }
-            (Intent::Shown(verb), Alternatives::Open(ids)) => {
-                let look = named(ids, |id| format!("acpx {agent} sessions {verb} {id}"));
-                format!("{}; look at {}: {look}", open_there(ids), it(ids))
+            (Intent::Show(verb), Alternatives::Open(ids)) => {
+                let look = listed(ids, |id| format!("acpx {agent} sessions {verb} {id}"));
+                format!("{}; show {}: {look}", open_there(ids), it(ids))
             }
-            (Intent::Shown(verb), Alternatives::Lost(lost)) => {
-                let look = named(lost, |lost| {
+            (Intent::Show(verb), Alternatives::Lost(lost)) => {
+                let look = listed(lost, |lost| {
                     format!("acpx {agent} sessions {verb} {} (it worked in {})", lost.id, lost.cwd)
                 });
-                format!("the directory of one that may be meant is gone: {look}")
+                format!("one whose directory is gone may be meant: {look}")
             }
-            (Intent::Said | Intent::Shown(_), Alternatives::Remote) => of_editors(agent),
+            (Intent::Prompt | Intent::Show(_), Alternatives::Remote) => open_from_editor(agent),
             (
-                Intent::Closed | Intent::Deleted,
+                Intent::Close | Intent::Delete,
                 Alternatives::None | Alternatives::Lost(_) | Alternatives::Remote,
             )
-            | (Intent::Shown(_), Alternatives::None | Alternatives::Closed(_))
-            | (Intent::Read, _) => WHERE_SESSIONS_ARE.to_owned(),
+            | (Intent::Show(_), Alternatives::None | Alternatives::Closed(_))
+            | (Intent::Read, _) => list_sessions().to_owned(),
         }
     }
 }
 
+fn list_sessions() -> &'static str {
+    ErrorCode::NoSession.hint().unwrap_or_default()
+}
+
 /// How to open a session that only the agent has.
-fn of_editors(agent: &str) -> String {
+fn open_from_editor(agent: &str) -> String {
+    let list = list_sessions();
     format!(
-        "{WHERE_SESSIONS_ARE}; one that only the agent has, which acpx {agent} sessions list --remote marks with \
-         [remote], is opened by an editor that runs acpx {agent} acp, with session/load"
+        "{list}; one that only the agent has, marked [remote] by acpx {agent} sessions list --remote, can be opened \
+         with session/load by an editor that runs acpx {agent} acp"
     )
 }
 
 fn open_there(ids: &[RecordId]) -> String {
-    let (many, are) = if ids.len() == 1 { ("one".to_owned(), "is") } else { (ids.len().to_string(), "are") };
-    format!("{many} that {are} found by id alone, as those of editors are, {are} open there")
+    match ids.len() {
+        1 => "1 open session here has no name, as those of editors".to_owned(),
+        many => format!("{many} open sessions here have no name, as those of editors"),
+    }
 }
 
 fn it(ids: &[RecordId]) -> &'static str {
@@ -134,9 +138,9 @@ fn it(ids: &[RecordId]) -> &'static str {
 }
 
 /// The first of these in words, and how many more there are.
-fn named<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
-    let more = all.len().checked_sub(NAMED + 1).map(|more| format!("one of {} more", more + 1));
-    all.iter().take(NAMED).map(words).chain(more).collect::<Vec<_>>().join(" or ")
+fn listed<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
+    let more = all.len().checked_sub(LISTED + 1).map(|more| format!("one of {} more", more + 1));
+    all.iter().take(LISTED).map(words).chain(more).collect::<Vec<_>>().join(" or ")
 }
 
 /// Why there is no session to move, when the command gives no id.

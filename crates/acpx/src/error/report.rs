@@ -1,10 +1,10 @@
 //! An error in the form that all three output formats render, independent of its source.
 
+use acpx_core::model::{ErrorClass, ErrorCode, SessionIdentity};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::class::is_retryable;
-use super::{CliError, ErrorClass};
+use super::CliError;
 
 /// The component that detected an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ pub(crate) enum Origin {
 pub(crate) struct ErrorReport {
     pub(crate) class: ErrorClass,
     /// The stable code.
-    pub(crate) code: String,
+    pub(crate) code: ErrorCode,
     /// What failed, with its causes.
     pub(crate) message: String,
     /// What the user can do next.
@@ -33,7 +33,7 @@ pub(crate) struct ErrorReport {
     pub(crate) origin: Origin,
     pub(crate) retryable: bool,
     /// The ids of the session concerned, rendered as JSON members of their own.
-    pub(crate) identity: Option<acpx_core::model::SessionIdentity>,
+    pub(crate) identity: Option<SessionIdentity>,
     /// The agent's own error object.
     pub(crate) acp: Option<Box<RawValue>>,
 }
@@ -43,8 +43,8 @@ impl From<&CliError> for ErrorReport {
         let code = error.code();
         Self {
             class: error.class(),
-            retryable: is_retryable(&code),
-            code: code.into_owned(),
+            retryable: code.is_retryable(),
+            code,
             message: error.message(),
             hint: error.hint().map(Into::into),
             origin: error.origin(),

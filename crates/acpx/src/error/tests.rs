@@ -4,7 +4,6 @@ use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentSessionId, ErrorMeaning, MissedDeadline, RecordId, Timestamp,
 };
 
-use super::remedy::WHERE_SESSIONS_ARE;
 use super::*;
 use crate::output::{error_json, error_quiet, error_text};
 
@@ -26,7 +25,7 @@ fn identity() -> SessionIdentity {
 }
 
 #[test]
-fn an_error_is_shown_whole_in_each_format() {
+fn an_error_is_complete_in_each_output_format() {
     let none = |remedy| CliError::NoSession {
         agent: "claude".to_owned(),
         name: Some("an api".to_owned()),
@@ -34,7 +33,7 @@ fn an_error_is_shown_whole_in_each_format() {
         searched: Some("/w".into()),
         remedy: Box::new(remedy),
     };
-    let error = none(NoSessionHelp { wanted: Intent::Said, other: Alternatives::None });
+    let error = none(NoSessionHelp { intent: Intent::Prompt, alternatives: Alternatives::None });
     let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
     let hint = "create one: acpx claude sessions new --name 'an api'";
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
@@ -47,66 +46,70 @@ fn an_error_is_shown_whole_in_each_format() {
 }
 
 #[test]
-fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_that_reaches_them() {
+fn no_session_hints_name_the_sessions_that_may_be_meant() {
     let id = |text: &str| RecordId::new(text).unwrap();
-    let hint = |wanted, other| NoSessionHelp { wanted, other }.hint("lo", None);
+    let hint = |intent, alternatives| NoSessionHelp { intent, alternatives }.hint("lo", None);
     let create = "create one: acpx lo sessions new";
-    let alone = "that is found by id alone, as those of editors are, is open there";
+    let all = "acpx sessions list shows the sessions there are".to_owned();
+    let alone = "1 open session here has no name, as those of editors";
     let lost = |text: &str| LostSession { id: id(text), cwd: format!("/old/{text}") };
     let many = ["a", "b", "c", "d", "e"];
     let cases = [
-        (hint(Intent::Said, Alternatives::None), create.to_owned()),
+        (hint(Intent::Prompt, Alternatives::None), create.to_owned()),
         (
-            hint(Intent::Said, Alternatives::Open(vec![id("a")])),
-            format!("one {alone}; go on in it: acpx lo -s a …; or {create}"),
+            hint(Intent::Prompt, Alternatives::Open(vec![id("a")])),
+            format!("{alone}; continue it: acpx lo -s a …; or {create}"),
         ),
         (
-            hint(Intent::Said, Alternatives::Open(many.map(id).to_vec())),
+            hint(Intent::Prompt, Alternatives::Open(many.map(id).to_vec())),
             format!(
-                "5 that are found by id alone, as those of editors are, are open there; go on in one of them: \
+                "5 open sessions here have no name, as those of editors; continue one of them: \
                  acpx lo -s a … or acpx lo -s b … or acpx lo -s c … or one of 2 more; or {create}"
             ),
         ),
         (
-            hint(Intent::Said, Alternatives::Closed(id("a"))),
-            format!("one is closed; go on with it: acpx lo -s a …; or {create}"),
+            hint(Intent::Prompt, Alternatives::Closed(id("a"))),
+            format!("one is closed; continue it: acpx lo -s a …; or {create}"),
         ),
         (
-            hint(Intent::Said, Alternatives::Lost(vec![lost("a")])),
+            hint(Intent::Prompt, Alternatives::Lost(vec![lost("a")])),
             format!(
-                "{create}; if the project has moved here, bring its session along: \
+                "{create}; if the project has moved here, move its session too: \
                  acpx lo sessions move a (it worked in /old/a)"
             ),
         ),
         (
-            hint(Intent::Closed, Alternatives::Open(vec![id("a")])),
-            format!("one {alone}; close it: acpx lo sessions close a"),
-        ),
-        (hint(Intent::Closed, Alternatives::Closed(id("a"))), "the last one there, a, is closed already".to_owned()),
-        (
-            hint(Intent::Deleted, Alternatives::Open(vec![id("a")])),
-            format!("one {alone}; delete it: acpx lo sessions delete a"),
+            hint(Intent::Close, Alternatives::Open(vec![id("a")])),
+            format!("{alone}; close it: acpx lo sessions close a"),
         ),
         (
-            hint(Intent::Deleted, Alternatives::Closed(id("a"))),
+            hint(Intent::Close, Alternatives::Closed(id("a"))),
+            "the last one there, a, is closed already".to_owned(),
+        ),
+        (
+            hint(Intent::Delete, Alternatives::Open(vec![id("a")])),
+            format!("{alone}; delete it: acpx lo sessions delete a"),
+        ),
+        (
+            hint(Intent::Delete, Alternatives::Closed(id("a"))),
             "one is closed; delete it: acpx lo sessions delete a".to_owned(),
         ),
         (
-            hint(Intent::Shown("history"), Alternatives::Open(vec![id("a")])),
-            format!("one {alone}; look at it: acpx lo sessions history a"),
+            hint(Intent::Show("history"), Alternatives::Open(vec![id("a")])),
+            format!("{alone}; show it: acpx lo sessions history a"),
         ),
         (
-            hint(Intent::Shown("watch"), Alternatives::Lost(vec![lost("a"), lost("b")])),
-            "the directory of one that may be meant is gone: acpx lo sessions watch a (it worked in /old/a) or \
+            hint(Intent::Show("watch"), Alternatives::Lost(vec![lost("a"), lost("b")])),
+            "one whose directory is gone may be meant: acpx lo sessions watch a (it worked in /old/a) or \
              acpx lo sessions watch b (it worked in /old/b)"
                 .to_owned(),
         ),
-        (hint(Intent::Shown("show"), Alternatives::None), WHERE_SESSIONS_ARE.to_owned()),
-        (hint(Intent::Closed, Alternatives::None), WHERE_SESSIONS_ARE.to_owned()),
-        (NoSessionHelp::LOOK.hint("lo", None), WHERE_SESSIONS_ARE.to_owned()),
+        (hint(Intent::Show("show"), Alternatives::None), all.clone()),
+        (hint(Intent::Close, Alternatives::None), all.clone()),
+        (NoSessionHelp::LOOK.hint("lo", None), all.clone()),
     ];
-    for (said, expected) in cases {
-        assert_eq!(said, expected);
+    for (hint, expected) in cases {
+        assert_eq!(hint, expected);
     }
 }
 
@@ -124,7 +127,7 @@ fn a_session_whose_directory_has_moved_names_sessions_move_with_its_id() {
 }
 
 #[test]
-fn what_cannot_be_moved_without_its_id_is_told_with_its_place() {
+fn move_errors_name_sessions_with_their_directories() {
     let at = |id: &str| LostSession { id: RecordId::new(id).unwrap(), cwd: format!("/w/{id}") };
     let none = |name: Option<&str>, there| {
         CliError::NoneLost { agent: "demo".to_owned(), name: name.map(str::to_owned), there }.message()
@@ -138,13 +141,13 @@ fn what_cannot_be_moved_without_its_id_is_told_with_its_place() {
 }
 
 #[test]
-fn a_disk_that_is_full_says_what_to_do() {
+fn a_full_disk_under_stdout_has_a_hint() {
     let full = CliError::from(io::Error::from(io::ErrorKind::StorageFull));
-    assert_eq!(full.hint().as_deref(), Some("make room where stdout goes, or send it elsewhere"));
+    assert_eq!(full.hint().as_deref(), Some("free space where stdout goes, or redirect it"));
 }
 
 #[test]
-fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
+fn an_error_about_a_session_has_its_ids_and_the_agents_message() {
     let refused = AgentError::Refused {
         agent: "demo".to_owned(),
         method: "session/prompt".to_owned(),
@@ -156,7 +159,7 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
     };
     let error = CliError::from(SessionError::from(refused)).about(identity());
     let [text, quiet, line] = shown(&error);
-    let hint = "these are the agent's own words; do what they ask for, then try again";
+    let hint = "this is the agent's own message; do what it asks for, then try again";
     assert_eq!(
         text,
         format!("acpx: the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\nhint: {hint}\n")
@@ -165,24 +168,24 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
         quiet,
         "[acpx] error: RUNTIME [AGENT_REFUSED] the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\n"
     );
-    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"hint":"these are the agent's own words; do what they ask for, then try again","acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
+    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"hint":"this is the agent's own message; do what it asks for, then try again","acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
     assert!(line.contains(data), "{line}");
 }
 
 #[test]
-fn a_message_has_its_causes_and_they_are_told_once() {
-    let source = io::Error::other("the disk is away");
+fn an_error_message_names_its_causes_once() {
+    let source = io::Error::other("the disk is gone");
     let error = CliError::System { doing: "make /x".to_owned(), source };
-    assert_eq!(error.message(), "cannot make /x: the disk is away");
+    assert_eq!(error.message(), "cannot make /x: the disk is gone");
     let about = error.about(identity());
-    assert_eq!(about.message(), "cannot make /x: the disk is away");
+    assert_eq!(about.message(), "cannot make /x: the disk is gone");
 }
 
 #[test]
-fn every_class_has_its_numbers() {
-    let told = |code: &str| {
-        CliError::Told(RemoteError {
-            code: code.to_owned(),
+fn every_error_class_has_its_rpc_and_exit_codes() {
+    let remote = |code: &str| {
+        CliError::Remote(RemoteError {
+            code: code.into(),
             message: String::new(),
             hint: None,
             origin: Origin::Runtime,
@@ -203,8 +206,12 @@ fn every_class_has_its_numbers() {
         ("CONTENT_UNSUPPORTED", "USAGE", -32602, 2),
     ];
     for (code, class, number, exit) in cases {
-        let found = told(code).class();
-        assert_eq!((found.code(), found.rpc_code(), found.exit().number()), (class, number, exit), "{code}");
+        let found = remote(code).class();
+        assert_eq!(
+            (found.as_str(), found.rpc_code(), CliExit::from(found).number()),
+            (class, number, exit),
+            "{code}"
+        );
     }
     let typed = CliError::Directory { path: "/x".into(), reason: "gone".to_owned(), flag: "--cwd" };
     assert_eq!(typed.class(), ErrorClass::Usage, "what was typed is the mistake");
@@ -212,22 +219,22 @@ fn every_class_has_its_numbers() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_nothing_to_tell() {
+fn a_closed_stdout_is_not_reported() {
     let gone = || CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
     assert!(gone().is_broken_pipe() && gone().about(identity()).is_broken_pipe());
     assert!(!CliError::from(io::Error::from(io::ErrorKind::StorageFull)).is_broken_pipe());
 }
 
 #[test]
-fn an_agent_that_was_too_slow_to_start_gets_time_by_the_flags_of_this_program() {
+fn start_timeout_hints_name_the_flags_that_give_more_time() {
     let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
     let load = Timestamp::from_millis(60_000).unwrap();
     let rows = [
         (MissedDeadline::Initialize, format!("a first start may download a package; {time}")),
         (MissedDeadline::Answer("session/load".into()), time.to_owned()),
         (MissedDeadline::Ready, time.to_owned()),
-        (MissedDeadline::LoadTime(load), "ask again then, or wait for longer with --timeout".to_owned()),
-        (MissedDeadline::End, "ask again: what is left of it is being ended".to_owned()),
+        (MissedDeadline::LoadTime(load), "try again then, or wait for longer with --timeout".to_owned()),
+        (MissedDeadline::End, "try again: its remaining processes are being ended".to_owned()),
     ];
     for (missed, hint) in rows {
         let limit = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::Timestamp;
+use acpx_core::model::{ErrorCode, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -58,39 +58,41 @@ pub(crate) enum TokenError {
 
 impl TokenError {
     /// The stable code of this error.
-    pub(crate) fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::File { .. } => "TOKENS_UNUSABLE",
-            Self::TooMany => "TOO_MANY_TOKENS",
-            Self::Name => "USAGE",
-            Self::Unknown { .. } => "NO_TOKEN",
+            Self::File { .. } => ErrorCode::TokensUnusable,
+            Self::TooMany => ErrorCode::TooManyTokens,
+            Self::Name => ErrorCode::Usage,
+            Self::Unknown { .. } => ErrorCode::NoToken,
         }
     }
 
     /// What the user can do next.
-    pub(crate) fn hint(&self) -> Cow<'static, str> {
-        let said = match self {
+    pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Unknown { named, .. } => match &named[..] {
-                [] => "acpx token list has the ids",
-                [id] => return format!("that is the name of one: acpx token revoke {id}").into(),
+                [] => "acpx token list shows the ids",
+                [id] => return Some(format!("that is the name of one: acpx token revoke {id}").into()),
                 several => {
                     let count = several.len();
-                    return format!("that is the name of {count}; acpx token list has their ids").into();
+                    return Some(
+                        format!("that is the name of {count}; acpx token list shows their ids").into(),
+                    );
                 }
             },
             Self::File { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room on the disk of the home"
+                    "free space on the disk of the home"
                 }
                 io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                    "mend the file; without it there are no tokens, and nobody needs one"
+                    "correct the file; without it there are no tokens, and none is required"
                 }
-                _ => "see that the file and the home are yours to write",
+                _ => "check that you may write to the file and the home",
             },
-            Self::TooMany => "remove tokens.json from the home when no token of it is needed any more",
-            Self::Name => "name it after whoever gets it, as in --name laptop",
+            Self::TooMany => self.code().hint()?,
+            Self::Name => "name it after its user or machine, as in --name laptop",
         };
-        said.into()
+        Some(hint.into())
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn text(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> 
 /// One line, even if the message has several.
 pub(crate) fn quiet(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
     let ErrorReport { class, code, message, .. } = report;
-    line(out, format_args!("[acpx] error: {} [{code}] {message}", class.code()))
+    line(out, format_args!("[acpx] error: {} [{code}] {message}", class.as_str()))
 }
 
 /// A JSON-RPC error that answers no request.
@@ -30,8 +30,8 @@ pub(crate) fn json(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> 
             code: own_code(report).unwrap_or_else(|| report.class.rpc_code().into()),
             message: &report.message,
             data: ErrorObjectData {
-                acpx_code: report.class.code(),
-                detail_code: &report.code,
+                acpx_code: report.class.as_str(),
+                detail_code: report.code.as_str(),
                 origin: report.origin,
                 retryable: report.retryable,
                 hint: report.hint.as_deref(),

@@ -9,8 +9,8 @@ use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
-    Content, Conversation, Entry, Event, Fact, FactError, MessageKind, RecordId, Seq, SessionIdentity,
-    TerminalText, Timestamp, ToolCall, Turn, TurnId, Update,
+    Content, Conversation, Entry, ErrorCode, Event, Fact, FactError, MessageKind, RecordId, Seq,
+    SessionIdentity, TerminalText, Timestamp, ToolCall, Turn, TurnId, Update,
 };
 use serde::Serialize;
 
@@ -26,8 +26,6 @@ const TERMINAL_CHARS: usize = 400;
 
 /// Shown for a turn whose host died.
 const INTERRUPTED: &str = "interrupted";
-/// The code of such a turn, once another host has ended it.
-const INTERRUPTED_CODE: &str = "INTERRUPTED";
 
 /// One entry, of the user or of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -227,7 +225,7 @@ fn terminals_of(tool: &ToolCall) -> impl Iterator<Item = &str> {
 fn early_end(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
     match (stop_reason, error) {
         (Some("cancelled"), _) => Some("cancelled".to_owned()),
-        (_, Some(error)) if error.code == INTERRUPTED_CODE => Some(INTERRUPTED.to_owned()),
+        (_, Some(error)) if error.code == ErrorCode::Interrupted => Some(INTERRUPTED.to_owned()),
         (_, Some(error)) => Some(format!("failed: {}", error.code)),
         (_, None) => None,
     }

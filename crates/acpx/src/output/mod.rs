@@ -67,6 +67,7 @@ use acpx_core::protocol::WatchedEvent;
 
 use crate::cli::Format;
 use crate::error::{CliError, CliExit, ErrorReport};
+use acpx_core::model::ErrorCode;
 
 /// Writes lines to stdout.
 #[derive(Debug)]
@@ -119,8 +120,8 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     }
     let report = ErrorReport::from(error);
     // A failure of stdout is reported on stderr, even for JSON.
-    let format = match (format, report.code.as_str()) {
-        (Format::Json, "OUTPUT_FAILED") => Format::Text,
+    let format = match (format, &report.code) {
+        (Format::Json, ErrorCode::OutputFailed) => Format::Text,
         (format, _) => format,
     };
     // If this fails, there is no stream left to report it on.
@@ -129,7 +130,7 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
         Format::Text => error::text(&report, &mut io::stderr()),
         Format::Quiet => error::quiet(&report, &mut io::stderr()),
     });
-    report.class.exit().into()
+    CliExit::from(report.class).into()
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ fn agent_text_in_an_error_cannot_forge_a_hint() {
     let out = String::from_utf8(out).unwrap();
     assert_eq!(
         out,
-        "acpx: the login \"m\" failed: no hint: run rm acpx: done\nhint: acpx auth lists the other ways, if there are any\n"
+        "acpx: the login \"m\" failed: no hint: run rm acpx: done\nhint: acpx auth lists the agent's other login methods, if there are any\n"
     );
 }
 

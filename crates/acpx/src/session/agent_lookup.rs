@@ -53,8 +53,8 @@ mod tests {
         assert_eq!(resolve("demo", &mine).unwrap(), spec(this.to_str().unwrap(), &["demo-agent"], "demo"));
         let error = resolve("nobody", &mine).unwrap_err();
         assert_eq!(
-            (error.message(), &*error.code()),
-            ("there is no agent named \"nobody\"".to_owned(), "AGENT_UNKNOWN")
+            (error.message(), error.code()),
+            ("there is no agent named \"nobody\"".to_owned(), acpx_core::model::ErrorCode::AgentUnknown)
         );
     }
 }

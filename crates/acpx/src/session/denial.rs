@@ -3,10 +3,10 @@
 //! The hint depends on the cause: a rule, the mode, a person, or the absence of a person.
 
 use acpx_core::model::{
-    Decision, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, UnattendedPolicy,
+    Decision, ErrorCode, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, UnattendedPolicy,
 };
 
-use crate::output::{DenialSummary, PromptResult, ResultError};
+use crate::output::{DenialSummary, PromptResult};
 
 /// Permission terms of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct DenialContext<'a> {
 impl PromptResult {
     /// Adds what was denied, and a hint. Without a summary of the turn the hint is the one for most tools.
     pub(crate) fn say_why_denied(&mut self, denied: Option<&DenialSummary>, terms: DenialContext<'_>) {
-        let Some(error) = self.error.as_mut().filter(|error| error.code == ResultError::PERMISSION_DENIED)
+        let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::PermissionDenied)
         else {
             return;
         };

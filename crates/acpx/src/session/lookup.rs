@@ -99,22 +99,22 @@ impl RecordLookup {
         if let Some(record) = self.meant(settings, SessionFilter::Open).await? {
             return Ok(record);
         }
-        Err(self.missing(settings, Intent::Said).await?)
+        Err(self.missing(settings, Intent::Prompt).await?)
     }
 
     /// The error for a missing open session, with the alternatives.
     pub(crate) async fn missing(
         &self,
         settings: &CommandSettings,
-        wanted: Intent,
+        intent: Intent,
     ) -> Result<CliError, CliError> {
-        let other = self.other(settings).await?;
-        no_session(settings, NoSessionHelp { wanted, other })
+        let alternatives = self.alternatives(settings).await?;
+        no_session(settings, NoSessionHelp { intent, alternatives })
     }
 
     /// The alternatives where lookup finds no open session: an open one without a scope, a closed one, one whose
     /// directory is missing, or one that the agent may list.
-    pub(crate) async fn other(&self, settings: &CommandSettings) -> Result<Alternatives, CliError> {
+    pub(crate) async fn alternatives(&self, settings: &CommandSettings) -> Result<Alternatives, CliError> {
         let open = self.without_scope(settings).await?;
         if !open.is_empty() {
             return Ok(Alternatives::Open(open));
@@ -197,7 +197,7 @@ impl RecordLookup {
     ) -> Result<(Record, &SqliteStore), CliError> {
         match (self.meant(settings, SessionFilter::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
-            _ => Err(self.missing(settings, Intent::Shown(verb)).await?),
+            _ => Err(self.missing(settings, Intent::Show(verb)).await?),
         }
     }
 
@@ -312,10 +312,10 @@ pub(crate) fn id_of(settings: &CommandSettings) -> Option<String> {
 /// The error for a missing session: where it was searched, and what to do about it.
 pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> Result<CliError, CliError> {
     if let Some(id) =
-        id_of(settings).filter(|_| matches!(remedy.other, Alternatives::None | Alternatives::Remote))
+        id_of(settings).filter(|_| matches!(remedy.alternatives, Alternatives::None | Alternatives::Remote))
     {
         // No session can be created under such a name.
-        let remedy = if remedy.other == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
+        let remedy = if remedy.alternatives == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
         return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
     let walk = ScopeDirectories::from(settings.cwd.as_path())?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
+    AgentError, ErrorCode, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn,
     TurnLimits, WakeOptions,
 };
 use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TurnMeta, TurnTermsMeta};
@@ -19,7 +19,7 @@ use super::settings::CommandSettings;
 use crate::cli::PromptAttachment;
 use crate::cli::Wait;
 use crate::error::InterruptReason;
-use crate::error::{CliError, CliExit, hint_without_record, login_hint};
+use crate::error::{CliError, CliExit, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TimeoutCause, TurnStatus};
 
 /// A prompt to be sent.
@@ -157,12 +157,13 @@ impl PromptSubmission {
             PromptOutcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
             PromptOutcome::Failed(refusal, stop) => {
                 let status = match refusal.code() {
-                    "INTERRUPTED" => TurnStatus::Interrupted,
+                    ErrorCode::Interrupted => TurnStatus::Interrupted,
                     _ => TurnStatus::Failed,
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
-                let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
-                result.error = Some(ResultError::new(refusal.code(), message, hint, acp));
+                let mut error = ResultError::new(refusal.code().clone(), refusal.to_string(), refusal.acp());
+                error.hint = refusal.hint().map(str::to_owned);
+                result.error = Some(error);
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
@@ -212,7 +213,7 @@ impl PromptResult {
     /// Corrects the hints where nothing is recorded.
     pub(crate) fn say_that_nothing_is_kept(&mut self) {
         if let Some(error) = &mut self.error
-            && let Some(hint) = hint_without_record(&error.code)
+            && let Some(hint) = error.code.hint_without_record()
         {
             error.hint = Some(hint.to_owned());
         }
@@ -222,11 +223,11 @@ impl PromptResult {
     /// login, or waited for a person. `agent` is the agent as typed on a command line.
     pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<TimeoutCause>) {
         let Some(error) = &mut self.error else { return };
-        match error.code.as_str() {
-            "AUTH_REQUIRED" if error.hint.as_deref() == Some(AgentError::LOGIN_FIRST) => {}
-            "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
-            code @ ("TIMEOUT" | "IDLE_TIMEOUT") => {
-                let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };
+        match &error.code {
+            ErrorCode::AuthRequired if error.hint.as_deref() == Some(AgentError::LOGIN_FIRST) => {}
+            ErrorCode::AuthRequired => error.hint = Some(login_hint(agent)),
+            code @ (ErrorCode::Timeout | ErrorCode::IdleTimeout) => {
+                let flag = if *code == ErrorCode::Timeout { "--timeout" } else { "--idle-timeout" };
                 error.hint = match missing {
                     None => return,
                     Some(TimeoutCause::Sign) => Some(format!(
@@ -243,7 +244,7 @@ impl PromptResult {
 
     /// Adds to a timed-out turn that not all of it is shown, and how to replay the rest; `None` if nothing is recorded.
     pub(crate) fn say_that_there_is_more(&mut self, replay: Option<&str>) {
-        let Some(error) = self.error.as_mut().filter(|error| error.code == TurnError::TIMEOUT) else {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::Timeout) else {
             return;
         };
         let rest = match replay {
@@ -256,7 +257,8 @@ impl PromptResult {
 
     /// Corrects the hint if the agent does not support an attached file.
     pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[PromptAttachment]) {
-        let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::ContentUnsupported)
+        else {
             return;
         };
         let typed = attachments.iter().map(PromptAttachment::typed);
@@ -264,7 +266,7 @@ impl PromptResult {
         let flags: Vec<String> = refused.map(|(flag, _)| flag).collect();
         if !flags.is_empty() {
             error.hint =
-                Some(format!("leave {} out, and tell the agent in words where it is", flags.join(" and ")));
+                Some(format!("leave {} out, and write in the prompt where it is", flags.join(" and ")));
         }
     }
 
@@ -305,7 +307,7 @@ mod tests {
         let hints = |code: &str, replay| {
             let request = RequestId::new("r").unwrap();
             let mut result = PromptResult::new(ResultIds::default(), request, TurnStatus::Failed);
-            result.error = Some(ResultError::new(code, "m".to_owned(), None, None));
+            result.error = Some(ResultError::new(code.into(), "m".to_owned(), None));
             result.say_that_there_is_more(replay);
             result.error.and_then(|error| error.hint)
         };

@@ -84,7 +84,7 @@ fn a_home_without_a_store_has_no_sessions_and_stays_without_one() {
     let found = place.acpx(&["demo", "-s", "api", "sessions", "show"]);
     let err = format!(
         "acpx: there is no session named \"api\" of demo in {}; nothing above it was searched, as it is in no git repository\n\
-         hint: acpx sessions list has those there are\n",
+         hint: acpx sessions list shows the sessions there are\n",
         place.work().display()
     );
     assert_eq!(found, Done { out: String::new(), err, code: Some(4) });

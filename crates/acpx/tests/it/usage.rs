@@ -124,10 +124,10 @@ fn a_broken_configuration_is_named_by_file_and_key() {
         code: Some(1),
     };
     place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
-    let entry = "mend the entry; other agents can be used all the same";
+    let entry = "correct the entry; other agents are not affected";
     assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string", entry));
     place.configure("{,}");
-    let whole = "mend the file, or move it away";
+    let whole = "correct the file, or move it away";
     assert_eq!(
         place.acpx(&["status"]),
         shown(" is not JSON: key must be a string at line 1 column 2", whole)

@@ -7,12 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::client::described;
+use crate::model::ErrorCode;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 use crate::wire::splice::{PathStep, locate, put, without};
-
-/// The stable code of an error that requires a login.
-pub(crate) const LOGIN_WANTED: &str = "AUTH_REQUIRED";
 
 /// The member of `data` with the login methods, as several agents use it.
 const LOGINS: &str = "authMethods";
@@ -29,7 +27,7 @@ struct ErrorDataView {
 
 #[derive(Deserialize)]
 struct AcpxErrorData {
-    code: String,
+    code: ErrorCode,
     hint: Option<String>,
     /// What happened, in acpx's words, if the error's message is the agent's.
     message: Option<String>,
@@ -85,10 +83,10 @@ fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&AcpxErrorData>) -
         (Some(acp), None) => described(&RpcError::read(acp.get())),
         (None, _) => message.clone().unwrap_or_else(|| error.message.clone()),
     };
-    let what = match &**code {
+    let what = match code {
         // The agent's message already contains what to do next.
-        "AGENT_REFUSED" => return words(),
-        LOGIN_WANTED => words(),
+        ErrorCode::AgentRefused => return words(),
+        ErrorCode::AuthRequired => words(),
         _ => message.clone().unwrap_or_else(|| error.message.clone()),
     };
     match hint {

@@ -154,6 +154,7 @@ pub fn published(place: &HostPlace) -> Option<HostInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ErrorCode;
 
     #[test]
     fn what_a_host_says_of_itself_is_read_as_it_was_said_and_is_gone_with_the_next_lock() {
@@ -181,10 +182,7 @@ mod tests {
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
         assert_eq!(published(&place), None);
-        assert_eq!(
-            HostLock::try_take(&place).err().map(|error| error.code().to_owned()).as_deref(),
-            Some("HOST_LOCK")
-        );
+        assert_eq!(HostLock::try_take(&place).err().map(|error| error.code()), Some(ErrorCode::HostLock));
     }
 
     #[test]

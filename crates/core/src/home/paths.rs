@@ -177,11 +177,11 @@ mod tests {
         std::fs::set_permissions(&run, PermissionsExt::from_mode(0o750)).unwrap();
         assert_eq!(directory(place("run")).unwrap(), ours);
         std::fs::set_permissions(&ours, PermissionsExt::from_mode(0o777)).unwrap();
-        assert_eq!(directory(place("run")).unwrap_err().code(), "HOST_DIRECTORY_UNSAFE");
+        assert_eq!(directory(place("run")).unwrap_err().code().as_str(), "HOST_DIRECTORY_UNSAFE");
         let modes = [&run, &ours].map(|path| path.metadata().unwrap().mode() & 0o777);
         assert_eq!(modes, [0o750, 0o777]);
         let long = HostPlace::new(home, None, &temporary.path().join("x".repeat(SOCKET_PATH)));
-        assert_eq!(directory(long).unwrap_err().code(), "HOST_SOCKET");
+        assert_eq!(directory(long).unwrap_err().code().as_str(), "HOST_SOCKET");
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
     fn a_home_has_no_name_before_it_is_there_and_another_one_when_it_was_made_anew() {
         let temporary = tempfile::tempdir().unwrap();
         let place = HostPlace::new(temporary.path().join("home"), None, temporary.path());
-        assert_eq!(place.name().unwrap_err().code(), "HOST_DIRECTORY");
+        assert_eq!(place.name().unwrap_err().code().as_str(), "HOST_DIRECTORY");
         place.make_home().unwrap();
         let first = place.name().unwrap();
         place.make_home().unwrap();

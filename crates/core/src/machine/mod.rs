@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Decision, Fact, FactError, Fallback, HistoryExtent, Lifecycle, Lineage,
-    OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, RestoreError,
-    StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState,
-    UnattendedPolicy, Update, WakeOptions,
+    AcpSessionId, AgentError, Decision, ErrorCode, Fact, FactError, Fallback, HistoryExtent, Lifecycle,
+    Lineage, OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId,
+    RestoreError, StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome,
+    TurnState, UnattendedPolicy, Update, WakeOptions,
 };
 
 mod effect;
@@ -386,7 +386,7 @@ impl SessionMachine {
 
     fn interrupt(&mut self, now: Timestamp, turn: &mut Turn, message: &str) {
         turn.state = TurnState::Interrupted { at: now };
-        let error = FactError { code: "INTERRUPTED".to_owned(), message: message.to_owned() };
+        let error = FactError { code: ErrorCode::Interrupted, message: message.to_owned() };
         let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(fact));
@@ -597,7 +597,7 @@ impl SessionMachine {
         let (stop_reason, error) = match &outcome {
             TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
             TurnOutcome::Failed(TurnError { code, message, .. }) => {
-                (None, Some(FactError { code: code.to_string(), message: message.to_string() }))
+                (None, Some(FactError { code: code.clone(), message: message.to_string() }))
             }
         };
         turn.state = TurnState::Ended { at: now, outcome };

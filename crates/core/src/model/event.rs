@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientName, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId};
+use super::{
+    ClientName, ErrorCode, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId,
+};
 
 /// One stored line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,7 +247,7 @@ pub struct EndedProcess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactError {
     /// The stable code.
-    pub code: String,
+    pub code: ErrorCode,
     /// What happened, to what.
     pub message: String,
 }

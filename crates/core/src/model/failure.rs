@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AbsolutePath, AcpSessionId, MissedDeadline, RecordId, RestoreError};
+use super::{AbsolutePath, AcpSessionId, ErrorCode, MissedDeadline, RecordId, RestoreError};
 
 /// An agent failed to do what was requested of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -320,40 +320,40 @@ pub enum ErrorMeaning {
 
 impl AgentError {
     /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotFound { .. } => "AGENT_NOT_FOUND",
-            Self::NotExecutable { .. } => "AGENT_NOT_EXECUTABLE",
-            Self::NotStarted { .. } => "AGENT_NOT_STARTED",
-            Self::NoDirectory { .. } => "BAD_DIRECTORY",
-            Self::DirectoryMoved { .. } => "SESSION_DIRECTORY_MOVED",
-            Self::SilentDirectory { .. } => "DIRECTORY_SILENT",
-            Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
-            Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
-            Self::NotAcp { .. } => "AGENT_NOT_ACP",
-            Self::NotReached { .. } => "REMOTE_LOST",
-            Self::Version { .. } | Self::VersionRefused { .. } => "AGENT_PROTOCOL_VERSION",
-            Self::Died { .. } => "AGENT_DIED",
-            Self::Flooded { .. } => "AGENT_FLOODED",
-            Self::Unresponsive { .. } => "AGENT_UNRESPONSIVE",
-            Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
-            Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
-            Self::SessionInUse { .. } => "SESSION_IN_USE",
-            Self::Refused { meaning: ErrorMeaning::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
+            Self::NotFound { .. } => ErrorCode::AgentNotFound,
+            Self::NotExecutable { .. } => ErrorCode::AgentNotExecutable,
+            Self::NotStarted { .. } => ErrorCode::AgentNotStarted,
+            Self::NoDirectory { .. } => ErrorCode::BadDirectory,
+            Self::DirectoryMoved { .. } => ErrorCode::SessionDirectoryMoved,
+            Self::SilentDirectory { .. } => ErrorCode::DirectorySilent,
+            Self::SlowStart { .. } => ErrorCode::AgentStartTimeout,
+            Self::ExitedAtOnce { .. } => ErrorCode::AgentExitedAtStart,
+            Self::NotAcp { .. } => ErrorCode::AgentNotAcp,
+            Self::NotReached { .. } => ErrorCode::RemoteLost,
+            Self::Version { .. } | Self::VersionRefused { .. } => ErrorCode::AgentProtocolVersion,
+            Self::Died { .. } => ErrorCode::AgentDied,
+            Self::Flooded { .. } => ErrorCode::AgentFlooded,
+            Self::Unresponsive { .. } => ErrorCode::AgentUnresponsive,
+            Self::BadAnswer { .. } => ErrorCode::AgentBadAnswer,
+            Self::SessionIdTaken { .. } => ErrorCode::AgentSessionIdTaken,
+            Self::SessionInUse { .. } => ErrorCode::SessionInUse,
+            Self::Refused { meaning: ErrorMeaning::BusyElsewhere, .. } => ErrorCode::SessionBusyElsewhere,
             Self::Refused { meaning: ErrorMeaning::LoginNeeded, .. } | Self::NoCredential { .. } => {
-                "AUTH_REQUIRED"
+                ErrorCode::AuthRequired
             }
-            Self::Refused { .. } => "AGENT_REFUSED",
-            Self::InterruptedThere { .. } => "INTERRUPTED",
-            Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
-            Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
-            Self::DirectoriesUnsupported { .. } => "DIRECTORIES_UNSUPPORTED",
-            Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
-            Self::NotOffered { .. } => "NOT_OFFERED",
-            Self::BadRequest { .. } => "BAD_REQUEST",
-            Self::BadPrompt { .. } => "BAD_PROMPT",
-            Self::ContentUnsupported { .. } => "CONTENT_UNSUPPORTED",
-            Self::NobodyToAsk { .. } => "PERMISSION_PROMPT_UNAVAILABLE",
+            Self::Refused { .. } => ErrorCode::AgentRefused,
+            Self::InterruptedThere { .. } => ErrorCode::Interrupted,
+            Self::NotRestored { .. } => ErrorCode::SessionNotRestored,
+            Self::McpUnsupported { .. } => ErrorCode::McpUnsupported,
+            Self::DirectoriesUnsupported { .. } => ErrorCode::DirectoriesUnsupported,
+            Self::WorksElsewhere { .. } => ErrorCode::SessionWorksElsewhere,
+            Self::NotOffered { .. } => ErrorCode::NotOffered,
+            Self::BadRequest { .. } => ErrorCode::BadRequest,
+            Self::BadPrompt { .. } => ErrorCode::BadPrompt,
+            Self::ContentUnsupported { .. } => ErrorCode::ContentUnsupported,
+            Self::NobodyToAsk { .. } => ErrorCode::PermissionPromptUnavailable,
         }
     }
 
@@ -384,90 +384,19 @@ impl AgentError {
     }
 
     /// The hint for an agent that requires a login before it lists its login methods.
-    pub const LOGIN_FIRST: &str = "log in with the agent's own program, or set what it takes from its environment: it \
-         tells no way before it is logged in";
+    pub const LOGIN_FIRST: &str = "log in with the agent's own program, or set the variables it reads: it lists its \
+         login methods only after a login";
 
     /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
+            Self::ExitedAtOnce { said, .. } if said.is_empty() => ErrorCode::AgentNotAcp.hint(),
             Self::Refused { method, meaning: ErrorMeaning::LoginNeeded, .. } if method == "initialize" => {
                 Some(Self::LOGIN_FIRST)
             }
-            Self::SlowStart { missed, .. } => missed.hint().or_else(|| Self::hint_of(self.code())),
-            _ => Self::hint_of(self.code()),
+            Self::SlowStart { missed, .. } => missed.hint().or_else(|| self.code().hint()),
+            _ => self.code().hint(),
         }
-    }
-
-    /// What the user can do next where no session was opened, so a prompt cannot restore it; `None` if the usual hint
-    /// applies.
-    pub fn hint_without_session(code: &str) -> Option<&'static str> {
-        match code {
-            "AGENT_DIED" | "AGENT_UNRESPONSIVE" => Some(
-                "no session was opened; try again, or run the agent's command by hand to see what is wrong with it",
-            ),
-            "SESSION_NOT_RESTORED" => {
-                Some("no session was opened; do what the agent's words ask for, then try again")
-            }
-            "DIRECTORY_SILENT" => {
-                Some("no session was opened; see to the directory's disk, or name another one")
-            }
-            _ => None,
-        }
-    }
-
-    /// What the user can do next about a stored error, of which only the code is known.
-    pub fn hint_of(code: &str) -> Option<&'static str> {
-        Some(match code {
-            "AGENT_NOT_FOUND" => {
-                "install the agent or give its full path; it is looked for in the PATH it is given itself"
-            }
-            "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
-            "AGENT_START_TIMEOUT" => "give the agent more time",
-            "AGENT_NOT_STARTED" => "do what the system's words suggest",
-            "AGENT_PROTOCOL_VERSION" => {
-                "ask for another version, or use a version of the agent that speaks the one asked for"
-            }
-            "AGENT_BAD_ANSWER" | "AGENT_SESSION_ID_TAKEN" | "AGENT_FLOODED" => {
-                "report it to the makers of the agent; what is kept stays"
-            }
-            "AGENT_REFUSED" => "these are the agent's own words; do what they ask for, then try again",
-            "AGENT_EXITED_AT_START" => {
-                "do what its last words ask for; if it has none, run its command by hand"
-            }
-            "AGENT_NOT_ACP" => {
-                "check its command: many programs speak the protocol only with a word of their own, such as acp or --acp"
-            }
-            "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
-            "TIMEOUT" => "give the turn more time",
-            "QUEUE_TIMEOUT" => "cancel a turn that came before it, or give the prompt more time",
-            "IDLE_TIMEOUT" => {
-                "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
-            }
-            "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
-            "SESSION_IN_USE" => "close the other record first, by its id: acpx sessions close ID",
-            "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
-            "AUTH_REQUIRED" => {
-                "log in by one of the ways that the agent offers, or with its own program, then try again"
-            }
-            "SESSION_NOT_RESTORED" => {
-                "try again, the session is kept; to continue in a fresh session, run: acpx sessions reset SESSION_ID"
-            }
-            "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
-            "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
-            "DIRECTORIES_UNSUPPORTED" => {
-                "leave the additional directories out, or begin in one that holds them all"
-            }
-            "CONTENT_UNSUPPORTED" => "leave it out, and tell the agent in words where it is",
-            "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
-            "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
-            "DIRECTORY_SILENT" => "see to its disk, or leave the directory out; the next prompt tries again",
-            "SESSION_DIRECTORY_MOVED" => {
-                "put the directory back, or move the session to where its project is now: acpx sessions move ID --cwd DIR"
-            }
-            "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
-            _ => return None,
-        })
     }
 }
 

@@ -27,9 +27,11 @@ impl MissedDeadline {
     /// What the user can do about it, if known.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Initialize => Some("a first start may download a package; give the agent more time"),
-            Self::LoadTime(_) => Some("ask again then, or wait for longer"),
-            Self::End => Some("ask again: what is left of it is being ended"),
+            Self::Initialize => Some(
+                "a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile",
+            ),
+            Self::LoadTime(_) => Some("try again then, or wait for longer with --timeout"),
+            Self::End => Some("try again: its remaining processes are being ended"),
             Self::Answer(_) | Self::Ready => None,
         }
     }
@@ -43,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waited_in_vain_is_told_for_what_and_what_to_do_about_that() {
+    fn a_missed_start_deadline_has_a_message_and_a_hint() {
         let said = |missed| {
             let limit = Duration::from_secs(2);
             let error = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
             (error.to_string(), error.hint().unwrap())
         };
-        let download = "a first start may download a package; give the agent more time";
-        let time = "give the agent more time";
+        let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+        let download = &*format!("a first start may download a package; {time}");
         let at = Timestamp::from_millis(60_000).unwrap();
         let rows = [
             (MissedDeadline::Initialize, "did not answer initialize within 2 s", download),
@@ -58,12 +60,12 @@ mod tests {
             (
                 MissedDeadline::LoadTime(at),
                 "cannot load the session before 1970-01-01T00:01:00.000Z, and was to be ready within 2 s",
-                "ask again then, or wait for longer",
+                "try again then, or wait for longer with --timeout",
             ),
             (
                 MissedDeadline::End,
                 "had to end before it is started again, and did not within 2 s",
-                "ask again: what is left of it is being ended",
+                "try again: its remaining processes are being ended",
             ),
             (MissedDeadline::Ready, "was not ready within 2 s", time),
         ];

@@ -9,6 +9,7 @@ mod answers;
 mod client_name;
 mod conversation;
 mod directory_names;
+mod error_code;
 mod event;
 mod failure;
 mod ids;
@@ -42,6 +43,7 @@ pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
 pub use directory_names::{DirectoryNameKind, DirectoryNames};
+pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
 pub use failure::{AgentError, ErrorMeaning};
 pub use ids::{

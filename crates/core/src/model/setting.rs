@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ErrorCode;
+
 /// The setting that stands for version 1's `models` and `session/set_model`, in the store and for version 2 clients.
 /// No agent has an option with this id.
 pub const MODEL_OPTION: &str = "acpx.model";
@@ -121,10 +123,10 @@ pub enum SettingError {
 
 impl SettingError {
     /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotOffered { .. } => "SETTING_NOT_OFFERED",
-            Self::BadValue { .. } => "SETTING_BAD_VALUE",
+            Self::NotOffered { .. } => ErrorCode::SettingNotOffered,
+            Self::BadValue { .. } => ErrorCode::SettingBadValue,
         }
     }
 

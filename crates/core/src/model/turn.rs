@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
+use super::{AgentError, ErrorCode, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
 
 /// One prompt and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Turn {
     pub fn is_overdue(&self) -> bool {
         match &self.state {
             TurnState::Ended { outcome: TurnOutcome::Failed(TurnError { code, .. }), .. } => {
-                [TurnError::TIMEOUT, TurnError::QUEUE_TIMEOUT].contains(&&**code)
+                matches!(code, ErrorCode::Timeout | ErrorCode::QueueTimeout)
             }
             _ => false,
         }
@@ -179,7 +179,7 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnError {
     /// The stable code.
-    pub code: Box<str>,
+    pub code: ErrorCode,
     /// What happened, to what.
     pub message: Box<str>,
     /// The agent's own error object, unchanged, where there was one.
@@ -187,37 +187,30 @@ pub struct TurnError {
 }
 
 impl TurnError {
-    /// The stable code of a turn that took too long.
-    pub const TIMEOUT: &str = "TIMEOUT";
-    /// The stable code of a prompt that waited too long and was never sent.
-    pub const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
-    /// The stable code of a turn whose agent was silent for too long.
-    pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
-
     /// A turn with this agent exceeded its time limit.
     pub fn took_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
         let message =
             format!("the turn with the agent {agent:?} took longer than {seconds} s and was cancelled");
-        Self::of_ours(Self::TIMEOUT, message)
+        Self::of_ours(ErrorCode::Timeout, message)
     }
 
     /// A prompt waited for `what` until its turn's time limit. The message omits the duration, because the client may
     /// have spent part of the time before it sent the prompt.
     pub fn waited_too_long(what: &str) -> Self {
         let message = format!("the prompt waited {what} until its time was over, and was not sent");
-        Self::of_ours(Self::QUEUE_TIMEOUT, message)
+        Self::of_ours(ErrorCode::QueueTimeout, message)
     }
 
     /// An agent exceeded its silence limit.
     pub fn silent_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
         let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");
-        Self::of_ours(Self::IDLE_TIMEOUT, message)
+        Self::of_ours(ErrorCode::IdleTimeout, message)
     }
 
-    fn of_ours(code: &str, message: String) -> Self {
-        Self { code: code.into(), message: message.into(), acp: None }
+    fn of_ours(code: ErrorCode, message: String) -> Self {
+        Self { code, message: message.into(), acp: None }
     }
 }
 
@@ -227,6 +220,6 @@ impl From<&AgentError> for TurnError {
             AgentError::Refused { acp, .. } | AgentError::InterruptedThere { acp, .. } => Some(acp.clone()),
             _ => None,
         };
-        Self { code: error.code().into(), message: error.to_string().into(), acp }
+        Self { code: error.code(), message: error.to_string().into(), acp }
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::model::ErrorCode;
+
 use super::rpc_error::HostErrorResponse;
 
 /// Why a host could not be reached, started or used.
@@ -106,44 +108,32 @@ pub enum HostError {
 
 impl HostError {
     /// The stable code of this error.
-    pub fn code(&self) -> &str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Directory { .. } => "HOST_DIRECTORY",
-            Self::UnsafeDirectory { .. } => "HOST_DIRECTORY_UNSAFE",
-            Self::NoSocketDirectory { .. } | Self::Socket { .. } => "HOST_SOCKET",
-            Self::Lock { .. } => "HOST_LOCK",
-            Self::Stranger { .. } => "HOST_STRANGER",
-            Self::NotStarted(_) | Self::GaveUp { .. } => "HOST_NOT_STARTED",
-            Self::Silent { .. } => "HOST_SILENT",
-            Self::Lost => "HOST_LOST",
-            Self::Older { .. } => "HOST_OLDER",
-            Self::Newer { .. } => "HOST_NEWER",
-            Self::TooLong { .. } => "BAD_REQUEST",
-            Self::Refused(refusal) => refusal.code(),
-            Self::BadAnswer { .. } => "HOST_BAD_ANSWER",
+            Self::Directory { .. } => ErrorCode::HostDirectory,
+            Self::UnsafeDirectory { .. } => ErrorCode::HostDirectoryUnsafe,
+            Self::NoSocketDirectory { .. } | Self::Socket { .. } => ErrorCode::HostSocket,
+            Self::Lock { .. } => ErrorCode::HostLock,
+            Self::Stranger { .. } => ErrorCode::HostStranger,
+            Self::NotStarted(_) | Self::GaveUp { .. } => ErrorCode::HostNotStarted,
+            Self::Silent { .. } => ErrorCode::HostSilent,
+            Self::Lost => ErrorCode::HostLost,
+            Self::Older { .. } => ErrorCode::HostOlder,
+            Self::Newer { .. } => ErrorCode::HostNewer,
+            Self::TooLong { .. } => ErrorCode::BadRequest,
+            Self::Refused(refusal) => refusal.code().clone(),
+            Self::BadAnswer { .. } => ErrorCode::HostBadAnswer,
         }
     }
 
     /// What the user can do next.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Directory { .. } | Self::Lock { .. } => {
-                Some("see that you may write there, or set ACPX_HOME to another directory")
-            }
-            Self::UnsafeDirectory { .. } | Self::Stranger { .. } => Some(
-                "set XDG_RUNTIME_DIR to a directory that is yours alone; if no host runs, remove host.lock in the home of acpx",
-            ),
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
             Self::GaveUp { .. } => Some("host.log in the home of acpx may say more"),
-            Self::Silent { .. } | Self::BadAnswer { .. } => {
-                Some("`acpx host restart` starts another; what is kept stays")
-            }
-            Self::Lost => Some("run the command again: what was kept is there, and a new host is started"),
-            Self::Older { .. } => Some("`acpx host restart` replaces it; running turns are interrupted"),
-            Self::Newer { .. } => Some("use that version of acpx, or `acpx host stop` with it first"),
-            Self::TooLong { .. } => Some("say it in parts, or name a file that has it"),
+            Self::TooLong { .. } => Some("send it in parts, or name a file that contains it"),
             Self::Refused(refusal) => refusal.hint(),
-            Self::Socket { .. } | Self::NotStarted(_) => None,
+            _ => self.code().hint(),
         }
     }
 }

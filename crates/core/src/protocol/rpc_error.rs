@@ -1,15 +1,13 @@
 //! Converts errors to JSON-RPC errors whose data carries the stable code and the hint, so that a client shows the same
 //! error as a process with its own engine.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::acp::agent::CallError;
+use crate::acp::agent::{CallError, with_causes};
 use crate::acp::client_error;
 use crate::engine::SessionError;
-use crate::model::{AgentError, RecordId, Turn, TurnError};
+use crate::model::{AgentError, ErrorCode, RecordId, Turn, TurnError};
 use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
@@ -22,10 +20,10 @@ use super::meta::TurnMeta;
 use super::pending_requests::{AnswerProblem, OptionMeta};
 
 /// The object under `acpx` in an error's data.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ErrorMeta {
-    code: String,
+    code: ErrorCode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// The turn that failed.
@@ -39,7 +37,7 @@ struct ErrorMeta {
     message: Option<String>,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct RpcErrorData {
     /// The wrong parameter, if any, and what is wrong with it. An agent's own data may have other values here.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -47,6 +45,18 @@ struct RpcErrorData {
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     acpx: ErrorMeta,
+}
+
+impl ErrorMeta {
+    fn new(code: ErrorCode, hint: Option<impl Into<String>>) -> Self {
+        Self { code, hint: hint.map(Into::into), turn: None, acp: None, message: None }
+    }
+
+    /// With the usual hint of the code.
+    fn of_code(code: ErrorCode) -> Self {
+        let hint = code.hint();
+        Self::new(code, hint)
+    }
 }
 
 /// An error response of a host, as a client reads it.
@@ -64,8 +74,8 @@ impl HostErrorResponse {
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
         let fault = data.and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
-        let mut fault = fault
-            .map_or_else(|| ErrorMeta { code: unnamed(number), ..ErrorMeta::default() }, |data| data.acpx);
+        let mut fault =
+            fault.map_or_else(|| ErrorMeta::new(unnamed(number), None::<String>), |data| data.acpx);
         let message = fault.message.take().unwrap_or(message);
         Self { number, message, fault: Box::new(fault) }
     }
@@ -77,7 +87,7 @@ impl HostErrorResponse {
     }
 
     /// The stable code.
-    pub fn code(&self) -> &str {
+    pub fn code(&self) -> &ErrorCode {
         &self.fault.code
     }
 
@@ -98,8 +108,8 @@ impl HostErrorResponse {
 }
 
 /// The output of a host that fails to start, so that the client shows the same error.
-pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
-    let fault = ErrorMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..ErrorMeta::default() };
+pub fn last_words(code: ErrorCode, message: &str, hint: Option<&str>) -> String {
+    let fault = ErrorMeta::new(code, hint);
     let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
     serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
 }
@@ -111,26 +121,23 @@ pub(crate) fn no_host(error: &HostError) -> RpcError {
         HostError::TooLong { .. } => RpcError::INVALID_REQUEST,
         _ => RpcError::INTERNAL,
     };
-    let hint = error.hint().map(str::to_owned);
-    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
+    let fault = ErrorMeta::new(error.code(), error.hint());
     rpc_error(number, with_causes(error), fault)
 }
 
 /// The response to a request whose host disconnected and that is not re-sent.
 pub(crate) fn unanswered(method: &str) -> RpcError {
-    let hint = "ask again: another host is there, and what was kept is there".to_owned();
-    let fault = ErrorMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
+    let fault = ErrorMeta::of_code(ErrorCode::HostLost);
     rpc_error(RpcError::INTERNAL, format!("the host went away before it answered {method}"), fault)
 }
 
 /// The code of an error without one, from the dispatcher itself.
-fn unnamed(number: i64) -> String {
-    let code = match number {
-        RpcError::INVALID_PARAMS => "BAD_REQUEST",
-        RpcError::RESOURCE_NOT_FOUND => "NO_SESSION",
-        _ => "HOST_REFUSED",
-    };
-    code.to_owned()
+fn unnamed(number: i64) -> ErrorCode {
+    match number {
+        RpcError::INVALID_PARAMS => ErrorCode::BadRequest,
+        RpcError::RESOURCE_NOT_FOUND => ErrorCode::NoSession,
+        _ => ErrorCode::HostRefused,
+    }
 }
 
 /// The response to a request that failed in the session.
@@ -142,8 +149,7 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::Refused { acp, .. }) => raw(acp),
         _ => None,
     };
-    let hint = error.hint().map(Cow::into_owned);
-    let fault = ErrorMeta { code: error.code().to_owned(), hint, acp, ..ErrorMeta::default() };
+    let fault = ErrorMeta { acp, ..ErrorMeta::new(error.code(), error.hint()) };
     let field = match error {
         SessionError::Directory { .. }
         | SessionError::WorksElsewhere { .. }
@@ -168,7 +174,7 @@ pub(crate) fn without_session(error: CallError) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let put_hint = |data: &RawValue| {
         let code = serde_json::from_str::<RpcErrorData>(data.get()).ok()?.acpx.code;
-        let hint = AgentError::hint_without_session(&code)?;
+        let hint = code.hint_without_record()?;
         put(data.get(), &["acpx", "hint"], &json_string(hint))
     };
     CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
@@ -185,8 +191,7 @@ fn wrong(field: &str, problem: String, acpx: ErrorMeta) -> CallError {
 
 /// Why a record's stream of updates ended.
 pub(crate) fn of_stream(error: &SessionError) -> RpcError {
-    let hint = error.hint().map(Cow::into_owned);
-    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
+    let fault = ErrorMeta::new(error.code(), error.hint());
     rpc_error(RpcError::INTERNAL, with_causes(error), fault)
 }
 
@@ -196,8 +201,7 @@ pub(crate) fn not_kept(error: StoreError) -> CallError {
 
 /// The response to a failed import.
 pub(crate) fn not_imported(error: &ImportError) -> CallError {
-    let hint = error.hint().map(str::to_owned);
-    let fault = ErrorMeta { code: error.code().to_owned(), hint, ..ErrorMeta::default() };
+    let fault = ErrorMeta::new(error.code(), error.hint());
     passed_on(RpcError::INTERNAL, with_causes(error), fault)
 }
 
@@ -208,8 +212,7 @@ pub(crate) fn unknown(record: &RecordId) -> CallError {
 
 /// The session exists but is not loaded on this connection.
 pub(crate) fn not_loaded(record: &RecordId) -> CallError {
-    let hint = Some("resume it first, with session/resume, or with session/load in version 1".to_owned());
-    let fault = ErrorMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..ErrorMeta::default() };
+    let fault = ErrorMeta::of_code(ErrorCode::SessionNotLoaded);
     let message = format!("the session {record} is not loaded on this connection");
     let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
     let session = serde_json::to_string(record).expect("an id is text");
@@ -223,9 +226,7 @@ pub(crate) fn not_loaded(record: &RecordId) -> CallError {
 /// The response to a prompt whose turn failed; names the parameter that the agent cannot accept, if that is the cause.
 pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
-    let hint = AgentError::hint_of(&error.code).map(str::to_owned);
-    let fault =
-        ErrorMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..ErrorMeta::default() };
+    let fault = ErrorMeta { turn: Some(turn), acp, ..ErrorMeta::of_code(error.code.clone()) };
     match field {
         Some(field) => wrong(field, error.message.to_string(), fault),
         None => of_agent(error.message.to_string(), fault),
@@ -234,24 +235,19 @@ pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> 
 
 /// The response to a prompt whose host stopped while its turn ran.
 pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
-    let code = "INTERRUPTED".to_owned();
-    let hint = AgentError::hint_of(&code).map(str::to_owned);
-    let fault = ErrorMeta { code, hint, turn: Some(meta), ..ErrorMeta::default() };
+    let fault = ErrorMeta { turn: Some(meta), ..ErrorMeta::of_code(ErrorCode::Interrupted) };
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A client that an agent started requests what only the user may.
 pub(crate) fn not_allowed(what: &str) -> CallError {
-    let hint = "ask from outside of the agent".to_owned();
-    let fault = ErrorMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
+    let fault = ErrorMeta::of_code(ErrorCode::NotAllowed);
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
 /// No pending request has this id.
 pub(crate) fn no_question(id: &str) -> CallError {
-    let hint =
-        "the questions that are open are listed; one that was answered or taken back is not".to_owned();
-    let fault = ErrorMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
+    let fault = ErrorMeta::of_code(ErrorCode::NoQuestion);
     passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
 }
 
@@ -263,14 +259,13 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
     };
     let offered: Vec<String> = (1..).zip(offered).map(listed).collect();
     let offered = offered.join(", ");
-    let hint = match why {
+    let fault = match why {
         AnswerProblem::Unfilled => {
-            "acpx approve asks for its fields on a terminal, and an editor that opens the session asks too; acpx deny declines it"
+            let hint = "acpx approve asks for its fields on a terminal, and an editor that opens the session asks too; acpx deny declines it";
+            ErrorMeta::new(ErrorCode::NoOption, Some(hint))
         }
-        _ => "choose one of the options that the question is listed with, by a word that only it has",
+        _ => ErrorMeta::of_code(ErrorCode::NoOption),
     };
-    let fault =
-        ErrorMeta { code: "NO_OPTION".to_owned(), hint: Some(hint.to_owned()), ..ErrorMeta::default() };
     let what = match why {
         AnswerProblem::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
         AnswerProblem::NotOne => format!("the question {id:?} has no single option {option:?}"),
@@ -286,8 +281,7 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
 
 /// A remote client has reached its limit of sessions.
 pub(crate) fn too_many_sessions(most: usize) -> CallError {
-    let hint = "close a session, or wait until one is parked".to_owned();
-    let fault = ErrorMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..ErrorMeta::default() };
+    let fault = ErrorMeta::of_code(ErrorCode::TooManySessions);
     passed_on(
         RpcError::INVALID_REQUEST,
         format!("a client from elsewhere has {most} sessions at work"),
@@ -300,7 +294,7 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
 pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
-    let is_wanted = data.is_some_and(|data| data.acpx.code == client_error::LOGIN_WANTED);
+    let is_wanted = data.is_some_and(|data| data.acpx.code == ErrorCode::AuthRequired);
     CallError::PassedOn(if is_wanted { client_error::wanting_login(error, ways, hint) } else { error })
 }
 
@@ -317,7 +311,7 @@ fn passed_on(number: i64, message: String, acpx: ErrorMeta) -> CallError {
 }
 
 fn rpc_error(number: i64, message: String, acpx: ErrorMeta) -> RpcError {
-    with_fault(number, message, &RpcErrorData { acpx, ..RpcErrorData::default() })
+    with_fault(number, message, &RpcErrorData { field: None, problem: None, acpx })
 }
 
 fn with_fault(number: i64, message: String, data: &RpcErrorData) -> RpcError {
@@ -327,10 +321,4 @@ fn with_fault(number: i64, message: String, data: &RpcErrorData) -> RpcError {
 
 fn raw(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
-}
-
-/// The error and what caused it, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

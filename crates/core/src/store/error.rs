@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::SqliteFailure;
-use crate::model::{RecordId, RequestId, Seq};
+use crate::model::{ErrorCode, RecordId, RequestId, Seq};
 
 /// Why a store operation failed. Nothing was half done.
 #[derive(Debug, thiserror::Error)]
@@ -143,59 +143,31 @@ pub enum StoreError {
 
 impl StoreError {
     /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Open { .. } => "STORE_NOT_OPENED",
-            Self::Locked { .. } => "STORE_LOCKED",
-            Self::Corrupt { .. } => "STORE_CORRUPT",
-            Self::Older { .. } => "STORE_OLDER",
-            Self::Newer { .. } => "STORE_NEWER",
-            Self::NetworkFileSystem { .. } => "STORE_ON_NETWORK",
-            Self::Full { .. } => "STORE_FULL",
-            Self::Failed { .. } => "STORE_FAILED",
-            Self::Gone { .. } => "STORE_GONE",
-            Self::NoRecord(_) => "NO_SESSION",
-            Self::RecordExists(_) => "RECORD_EXISTS",
-            Self::ScopeTaken { .. } => "SCOPE_TAKEN",
-            Self::LeaseLost { .. } => "LEASE_LOST",
-            Self::OutOfOrder { .. } => "STORE_OUT_OF_ORDER",
-            Self::RequestExists { .. } => "REQUEST_EXISTS",
-            Self::LineageRewritten(_) => "LINEAGE_REWRITTEN",
-            Self::ReadOnly { .. } => "STORE_READ_ONLY",
-            Self::Closed { .. } => "STORE_CLOSED",
+            Self::Open { .. } => ErrorCode::StoreNotOpened,
+            Self::Locked { .. } => ErrorCode::StoreLocked,
+            Self::Corrupt { .. } => ErrorCode::StoreCorrupt,
+            Self::Older { .. } => ErrorCode::StoreOlder,
+            Self::Newer { .. } => ErrorCode::StoreNewer,
+            Self::NetworkFileSystem { .. } => ErrorCode::StoreOnNetwork,
+            Self::Full { .. } => ErrorCode::StoreFull,
+            Self::Failed { .. } => ErrorCode::StoreFailed,
+            Self::Gone { .. } => ErrorCode::StoreGone,
+            Self::NoRecord(_) => ErrorCode::NoSession,
+            Self::RecordExists(_) => ErrorCode::RecordExists,
+            Self::ScopeTaken { .. } => ErrorCode::ScopeTaken,
+            Self::LeaseLost { .. } => ErrorCode::LeaseLost,
+            Self::OutOfOrder { .. } => ErrorCode::StoreOutOfOrder,
+            Self::RequestExists { .. } => ErrorCode::RequestExists,
+            Self::LineageRewritten(_) => ErrorCode::LineageRewritten,
+            Self::ReadOnly { .. } => ErrorCode::StoreReadOnly,
+            Self::Closed { .. } => ErrorCode::StoreClosed,
         }
     }
 
     /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Open { .. } => Some("check that the directory exists and is yours"),
-            Self::Locked { .. } => Some("end the other process, then try again"),
-            Self::Corrupt { .. } => Some(
-                "the file was left as it is; see whether the disk reports errors, then restore a copy, or move it away \
-                 with its -wal and -shm files to begin a new store",
-            ),
-            Self::Older { .. } => Some("open it once for writing, which brings it up to date"),
-            Self::Newer { .. } => {
-                Some("use the newer acpx; this one reads only what it knows and writes nothing")
-            }
-            Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
-            Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
-            Self::Gone { .. } => {
-                Some("put it back, then run the command again: another host starts with what is there")
-            }
-            Self::ScopeTaken { .. } => Some("close that session first, or choose another name"),
-            Self::LeaseLost { .. } => Some("the other host goes on with the session"),
-            Self::Failed { .. } => {
-                Some("see to what the cause says, then try again; what was acknowledged is safe")
-            }
-            Self::NoRecord(_)
-            | Self::RecordExists(_)
-            | Self::OutOfOrder { .. }
-            | Self::RequestExists { .. }
-            | Self::LineageRewritten(_)
-            | Self::ReadOnly { .. }
-            | Self::Closed { .. } => None,
-        }
+        self.code().hint()
     }
 }

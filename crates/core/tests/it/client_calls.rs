@@ -131,7 +131,10 @@ async fn content_is_sent_only_where_its_type_is_advertised() {
     assert!(
         plain.prompt(&session(), r#"[{"type":"resource_link"},{"type":"from_the_future"}]"#, None).is_ok()
     );
-    assert_eq!(plain.prompt(&session(), "[;", None).err().map(|error| error.code()), Some("BAD_PROMPT"));
+    assert_eq!(
+        plain.prompt(&session(), "[;", None).err().map(|error| error.code()),
+        Some("BAD_PROMPT".into())
+    );
 }
 
 #[tokio::test]

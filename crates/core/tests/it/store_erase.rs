@@ -75,6 +75,6 @@ fn store_path_too_long_for_sqlite_is_reported() {
     let long = (0..5).fold(home.path().to_owned(), |path, _| path.join("x".repeat(120)));
     let refused = SqliteStore::open(&long.join("store.db"), Access::ReadWrite).unwrap_err();
     let reason = refused.source().unwrap().to_string();
-    assert_eq!(refused.code(), "STORE_NOT_OPENED");
+    assert_eq!(refused.code().as_str(), "STORE_NOT_OPENED");
     assert_eq!(reason, "its path is longer than 500 bytes, which is the longest that SQLite opens");
 }

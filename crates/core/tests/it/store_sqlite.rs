@@ -256,11 +256,11 @@ async fn cached_record_state_is_dropped_when_another_process_writes() {
     let second = other.lease(id("r"), host("other")).await.unwrap();
     other.append(second.clone(), updates(2, 2), Durability::Process).await.unwrap();
     let late = one.append(first, updates(2, 2), Durability::Process).await.unwrap_err();
-    assert_eq!(late.code(), "LEASE_LOST");
+    assert_eq!(late.code().as_str(), "LEASE_LOST");
     let third = one.lease(id("r"), host("one")).await.unwrap();
     one.append(third, updates(3, 3), Durability::Process).await.unwrap();
     let late = other.append(second, updates(3, 3), Durability::Process).await.unwrap_err();
-    assert_eq!(late.code(), "LEASE_LOST");
+    assert_eq!(late.code().as_str(), "LEASE_LOST");
     assert_eq!(all_events(&other, &id("r"), 100).await.unwrap().len(), 3);
 }
 

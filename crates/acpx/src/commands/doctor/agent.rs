@@ -15,7 +15,7 @@ use acpx_core::tools::TerminationOutcome;
 
 use super::{DoctorReport, patient_session};
 use crate::config::{ConfigError, McpFile, ProgramSearch, find_program};
-use crate::error::{CliError, hint_without_record, login_hint};
+use crate::error::{CliError, login_hint};
 use crate::output::Finding;
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
@@ -172,7 +172,7 @@ fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorRepo
         Trial::Refused(error) => error,
     };
     if error.meaning() != ErrorMeaning::LoginNeeded {
-        let hint = hint_without_record(error.code()).or(error.hint()).map(str::to_owned);
+        let hint = error.code().hint_without_record().or(error.hint()).map(str::to_owned);
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }
     login_missing(settings, error, report)

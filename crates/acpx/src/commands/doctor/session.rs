@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use acpx_core::engine::{Examination, ListLookup, Trial};
 use acpx_core::model::{
-    AbsolutePath, AgentEnd, AgentError, ErrorMeaning, LineageReason, McpServerRef, Record, TurnOutcome,
+    AbsolutePath, AgentEnd, ErrorCode, ErrorMeaning, LineageReason, McpServerRef, Record, TurnOutcome,
     TurnState,
 };
 use acpx_core::store::{MemoryStore, real_path};
@@ -190,9 +190,9 @@ fn last_agent(record: &Record, report: &mut DoctorReport) -> Result<(), CliError
 async fn last_error(kept: &RecordLookup, record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
     match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
-            let hint = match &*error.code {
-                "AUTH_REQUIRED" => Some(login_hint(&agents::typed(&record.agent))),
-                code => AgentError::hint_of(code).map(str::to_owned),
+            let hint = match &error.code {
+                ErrorCode::AuthRequired => Some(login_hint(&agents::typed(&record.agent))),
+                code => code.hint().map(str::to_owned),
             };
             let words = format!("turn {turn} failed: {} ({})", error.message, error.code);
             report.say(&Finding::fail("last turn", words, hint))

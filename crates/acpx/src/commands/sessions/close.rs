@@ -16,7 +16,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     block_on(async {
         let kept = RecordLookup::open()?;
         let record = kept.meant(settings, SessionFilter::Open).await?;
-        let Some(record) = record else { return Err(kept.missing(settings, Intent::Closed).await?) };
+        let Some(record) = record else { return Err(kept.missing(settings, Intent::Close).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
         let ids: IdsMeta = call_host("_acpx/close", &params, &record, settings, &mut console).await?;

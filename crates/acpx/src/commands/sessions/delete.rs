@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             if settings.session.is_some() { SessionFilter::OpenOrClosed } else { SessionFilter::Open };
         let kept = RecordLookup::open()?;
         let record = kept.meant(settings, which).await?;
-        let Some(record) = record else { return Err(kept.missing(settings, Intent::Deleted).await?) };
+        let Some(record) = record else { return Err(kept.missing(settings, Intent::Delete).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started for the delete gets the environment of this command.

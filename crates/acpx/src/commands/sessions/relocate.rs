@@ -1,6 +1,6 @@
 //! `acpx sessions move`: moves a session whose project has moved to the new directory.
 
-use acpx_core::model::{AbsolutePath, Record};
+use acpx_core::model::{AbsolutePath, ErrorCode, Record};
 use acpx_core::protocol::meta::MovedMeta;
 use acpx_core::store::real_path;
 use serde_json::json;
@@ -71,5 +71,5 @@ fn works_in(record: &Record, cwd: &AbsolutePath) -> bool {
 /// Adds a hint to the error that another session has the name there. A move cannot change the name.
 fn with_close_hint(error: CliError) -> CliError {
     let hint = "close that session first, by its id: acpx sessions close ID";
-    if error.code() == "SCOPE_TAKEN" { error.with_hint(hint.to_owned()) } else { error }
+    if error.code() == ErrorCode::ScopeTaken { error.with_hint(hint.to_owned()) } else { error }
 }

@@ -1,6 +1,6 @@
 //! `acpx sessions restore --to`: returns a session to an earlier ACP session that its agent still has.
 
-use acpx_core::model::LineageReason;
+use acpx_core::model::{ErrorCode, LineageReason};
 use acpx_core::protocol::meta::RestoreMeta;
 
 use super::reset::change_session;
@@ -19,11 +19,11 @@ pub(crate) fn run(settings: &CommandSettings, to: String) -> Result<(), CliError
         let meta = RestoreMeta { return_to: Some(to), ..restore_meta(&record, settings, None) };
         let others = format!("acpx sessions show {} lists its ACP sessions", record.id);
         let not_restored = |error: CliError| {
-            let hint = match &*error.code() {
-                "SESSION_NOT_RESTORED" => {
+            let hint = match error.code() {
+                ErrorCode::SessionNotRestored => {
                     format!("nothing has changed; try again, or choose another: {others}")
                 }
-                "NOT_IN_LINEAGE" => others,
+                ErrorCode::NotInLineage => others,
                 _ => return error,
             };
             error.with_hint(hint)

@@ -38,15 +38,19 @@ fn revoke_by_name_returns_the_only_matching_tokens_id() {
     tokens.revoke(&old.id).unwrap();
     let refused = |name: &str| {
         let error = tokens.revoke(name).unwrap_err();
-        (error.to_string(), error.hint().into_owned())
+        (error.to_string(), error.hint().unwrap().into_owned())
     };
     let unknown = |hint: &str| ("there is no token with the id \"laptop\"".to_owned(), hint.to_owned());
-    assert_eq!(refused("laptop"), unknown("acpx token list has the ids"), "one that is revoked need not be");
+    assert_eq!(
+        refused("laptop"),
+        unknown("acpx token list shows the ids"),
+        "one that is revoked need not be"
+    );
     let (_, token) = tokens.make(Some("laptop")).unwrap();
     let named = format!("that is the name of one: acpx token revoke {}", token.id);
     assert_eq!(refused("laptop"), unknown(&named));
     tokens.make(Some("laptop")).unwrap();
-    assert_eq!(refused("laptop"), unknown("that is the name of 2; acpx token list has their ids"));
+    assert_eq!(refused("laptop"), unknown("that is the name of 2; acpx token list shows their ids"));
 }
 
 #[test]
@@ -99,13 +103,13 @@ fn token_errors_name_the_problem() {
     let (home, tokens) = tokens();
     assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token with the id \"x\"");
     for name in ["", "a\nb", &"x".repeat(101)] {
-        assert_eq!(tokens.make(Some(name)).unwrap_err().code(), "USAGE");
+        assert_eq!(tokens.make(Some(name)).unwrap_err().code().as_str(), "USAGE");
     }
     fs::write(home.path().join("tokens.json"), "{").unwrap();
     let error = tokens.check("acpx_x").unwrap_err();
-    assert_eq!(error.code(), "TOKENS_UNUSABLE");
-    assert_eq!(tokens.are_needed().unwrap_err().code(), "TOKENS_UNUSABLE");
-    assert_eq!(tokens.make(None).unwrap_err().code(), "TOKENS_UNUSABLE");
+    assert_eq!(error.code().as_str(), "TOKENS_UNUSABLE");
+    assert_eq!(tokens.are_needed().unwrap_err().code().as_str(), "TOKENS_UNUSABLE");
+    assert_eq!(tokens.make(None).unwrap_err().code().as_str(), "TOKENS_UNUSABLE");
     assert_eq!(fs::read_to_string(home.path().join("tokens.json")).unwrap(), "{");
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each process of an agent numbers its requests anew, so a reply ends only a request of the same process.
 
-use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, TurnId};
+use acpx_core::model::{Content, Direction, ErrorCode, Event, EventKind, Fact, Timestamp, TurnId};
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn is_of_another_process(content: &Content) -> bool {
     match content {
         Content::Fact(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => true,
         Content::Fact(Fact::TurnEnded { error, .. }) => {
-            error.as_ref().is_some_and(|error| error.code == super::INTERRUPTED_CODE)
+            error.as_ref().is_some_and(|error| error.code == ErrorCode::Interrupted)
         }
         _ => false,
     }

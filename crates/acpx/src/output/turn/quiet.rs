@@ -8,7 +8,6 @@ use acpx_core::wire::RpcMessage;
 use super::updates::UpdateReader;
 use super::usage::UsageTracker;
 use super::{PromptResult, TurnStatus};
-use crate::error::ErrorClass;
 use crate::output::{Console, WatchedEvent};
 
 /// The agent's words so far.
@@ -37,8 +36,12 @@ impl QuietView {
         }
         self.usage.print(result, console);
         if let Some(error) = &result.error {
-            let class = ErrorClass::of(&error.code);
-            console.notice(&format!("error: {} [{}] {}", class.code(), error.code, error.message));
+            console.notice(&format!(
+                "error: {} [{}] {}",
+                error.code.class().as_str(),
+                error.code,
+                error.message
+            ));
             error.hint.iter().for_each(|hint| console.notice(&format!("hint: {hint}")));
         }
         Ok(())

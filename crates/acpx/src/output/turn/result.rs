@@ -1,16 +1,15 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use acpx_core::model::{
-    AcpSessionId, AgentError, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity,
+    AcpSessionId, AgentSessionId, ErrorCode, PermissionCount, RecordId, RequestId, SessionIdentity,
     StopReason, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::{CliExit, ErrorClass, ErrorReport, MORE_TIME, Origin, hint_here, is_retryable};
+use crate::error::{CliExit, ErrorReport, Origin};
 use crate::output::agent_request::brief;
 
 /// How a turn ended.
@@ -79,7 +78,7 @@ pub(crate) enum TurnStatus {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResultError {
     /// The stable code.
-    pub(crate) code: String,
+    pub(crate) code: ErrorCode,
     /// Its class.
     acpx_code: &'static str,
     /// What happened, to what.
@@ -95,14 +94,14 @@ pub(crate) struct ResultError {
 }
 
 impl ResultError {
-    /// An error of this code. acpx's own hint for the code wins over the given one.
-    pub(crate) fn new(code: &str, message: String, hint: Option<&str>, acp: Option<&str>) -> Self {
+    /// An error with the usual hint of its code.
+    pub(crate) fn new(code: ErrorCode, message: String, acp: Option<&str>) -> Self {
         Self {
-            code: code.to_owned(),
-            acpx_code: ErrorClass::of(code).code(),
+            acpx_code: code.class().as_str(),
             message,
-            hint: hint_here(code, hint.map(Cow::from)).map(Cow::into_owned),
-            retryable: is_retryable(code),
+            hint: code.hint().map(str::to_owned),
+            retryable: code.is_retryable(),
+            code,
             acp: acp.and_then(|json| serde_json::from_str(json).ok()),
         }
     }
@@ -110,22 +109,18 @@ impl ResultError {
     /// The turn with this agent timed out.
     pub(crate) fn timed_out(agent: &str, limit: Duration) -> Self {
         let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
-        Self::new(&code, message.into(), Some(MORE_TIME), None)
+        Self::new(code, message.into(), None)
     }
 
     fn interrupted(turn: &Turn) -> Self {
         let message = format!("turn {} was interrupted: its host went away", turn.id);
-        let hint = "what was said until then is kept; prompt again to go on";
-        Self::new("INTERRUPTED", message, Some(hint), None)
+        Self::new(ErrorCode::Interrupted, message, None)
     }
-
-    /// The code of a turn whose agent was denied every permission.
-    pub(crate) const PERMISSION_DENIED: &'static str = "PERMISSION_DENIED";
 
     /// The caller that has seen the turn adds what was denied, and what would have allowed it.
     fn denied() -> Self {
         let message = "every permission that the agent asked for was denied".to_owned();
-        Self::new(Self::PERMISSION_DENIED, message, None, None)
+        Self::new(ErrorCode::PermissionDenied, message, None)
     }
 
     /// Names what was denied: the first tool use, and how many followed.
@@ -138,9 +133,7 @@ impl ResultError {
 
 impl From<&TurnError> for ResultError {
     fn from(error: &TurnError) -> Self {
-        // A stored turn has no hint; the hint depends on the present.
-        let hint = AgentError::hint_of(&error.code);
-        Self::new(&error.code, error.message.to_string(), hint, error.acp.as_deref())
+        Self::new(error.code.clone(), error.message.to_string(), error.acp.as_deref())
     }
 }
 
@@ -194,12 +187,12 @@ impl PromptResult {
 
     /// The error as an error line. A turn that was denied every permission has none.
     pub(super) fn report(&self) -> Option<ErrorReport> {
-        let error = self.error.as_ref().filter(|error| error.code != ResultError::PERMISSION_DENIED)?;
+        let error = self.error.as_ref().filter(|error| error.code != ErrorCode::PermissionDenied)?;
         let ResultIds { record, session, agent_session } = self.ids.clone();
         let identity =
             record.zip(session).map(|(record, session)| SessionIdentity { record, session, agent_session });
         Some(ErrorReport {
-            class: ErrorClass::of(&error.code),
+            class: error.code.class(),
             code: error.code.clone(),
             message: error.message.clone(),
             hint: error.hint.clone(),
@@ -215,7 +208,7 @@ impl PromptResult {
         match (self.status, &self.error) {
             (TurnStatus::Cancelled | TurnStatus::Completed, None) => CliExit::Success,
             (TurnStatus::Failed | TurnStatus::Interrupted, None) => CliExit::Failure,
-            (_, Some(error)) => ErrorClass::of(&error.code).exit(),
+            (_, Some(error)) => error.code.class().into(),
         }
     }
 }

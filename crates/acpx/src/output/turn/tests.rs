@@ -355,7 +355,8 @@ fn turn_denied_every_permission_is_done_with_an_error() {
 #[test]
 fn failed_turn_shows_its_error_and_hint() {
     let acp = r#"{"code":-32603,"message":"boom"}"#;
-    let error = ResultError::new("AGENT_DIED", "the agent died".to_owned(), Some("prompt again"), Some(acp));
+    let mut error = ResultError::new("AGENT_DIED".into(), "the agent died".to_owned(), Some(acp));
+    error.hint = Some("prompt again".to_owned());
     let failed =
         PromptResult { status: TurnStatus::Failed, stop_reason: None, error: Some(error), ..completed() };
     let lines = [chunk("agent_message_chunk", "half")];
@@ -363,7 +364,7 @@ fn failed_turn_shows_its_error_and_hint() {
         shown(mode(Format::Text), &lines, &failed).0,
         "half\n\n[error] AGENT_DIED: the agent died\nhint: prompt again\n"
     );
-    let words = ResultError::new("AGENT_ERROR", "no\n[done] end_turn".to_owned(), None, None);
+    let words = ResultError::new("AGENT_ERROR".into(), "no\n[done] end_turn".to_owned(), None);
     let hostile = PromptResult { error: Some(words), ..failed.clone() };
     assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no [done] end_turn\n");
     assert_eq!(

@@ -107,7 +107,7 @@ async fn a_host_that_accepts_no_other_client_is_probed_over_the_connection() {
 async fn a_turn_is_not_cancelled_because_the_host_is_silent() {
     let (outcome, asked) = prompted(0, Duration::from_millis(10)).await;
     let Err(HostSessionError::Failed(error)) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(error.code(), "HOST_SILENT");
+    assert_eq!(error.code().as_str(), "HOST_SILENT");
     assert_eq!(asked, ["initialize", "session/prompt", "_acpx/host/status"]);
 }
 

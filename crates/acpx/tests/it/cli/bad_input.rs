@@ -179,7 +179,8 @@ fn agent_that_never_starts_times_out_and_its_stderr_is_quoted() {
 #[test]
 fn program_that_is_no_acp_agent_is_reported_as_such() {
     let place = Place::new();
-    let hint = "hint: check its command: many programs speak the protocol only with a word of their own, such as acp or --acp\n";
+    let hint =
+        "hint: check its command: many programs speak ACP only with an argument such as acp or --acp\n";
     let rows = [
         ("cat", "does not seem to speak the Agent Client Protocol: it sends back what it is sent"),
         ("true", "ended before it answered initialize (exit code 0)"),

@@ -195,7 +195,7 @@ fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
     let error = json!({
         "code": "IDLE_TIMEOUT", "acpxCode": "TIMEOUT", "retryable": false,
         "message": "the agent \"demo\" said nothing for 0.5 s and the turn was cancelled",
-        "hint": "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
+        "hint": "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout",
     });
     let result = lines.last().unwrap();
     assert_eq!((&result["status"], &result["error"], done.code), (&json!("failed"), &error, Some(3)));

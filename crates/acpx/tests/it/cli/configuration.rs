@@ -26,7 +26,7 @@ fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
         assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
         let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.ends_with(WRONG), "{message}");
-        let hint = "mend the entry; other agents can be used all the same";
+        let hint = "correct the entry; other agents are not affected";
         assert_eq!(refused.json()["error"]["data"]["hint"], hint, "{line:?}");
     }
     let reading: [&[&str]; 9] = [

@@ -52,7 +52,7 @@ fn content_without_its_prompt_capability_is_refused_by_the_capabilitys_name() {
     for (flag, file, capability) in rows {
         let refused = place.acpx(&["scripted", flag, file, "look"]);
         let words = format!("it does not advertise promptCapabilities.{capability}");
-        let hint = format!("\nhint: leave {flag} {file} out, and tell the agent in words where it is\n");
+        let hint = format!("\nhint: leave {flag} {file} out, and write in the prompt where it is\n");
         assert!(refused.out.contains("CONTENT_UNSUPPORTED") && refused.out.contains(&words), "{refused:?}");
         assert!(refused.out.ends_with(&hint), "{refused:?}");
         assert_eq!(refused.code, Some(2));

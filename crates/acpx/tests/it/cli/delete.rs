@@ -71,8 +71,7 @@ fn deleted_session_is_found_by_no_command() {
             assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)), "{command:?} {name}");
         }
         let by_id = place.acpx(&[command, &["-s", id(&made)]].concat());
-        let expected =
-            "acpx: there is no session with the id ID\nhint: acpx sessions list has those there are\n";
+        let expected = "acpx: there is no session with the id ID\nhint: acpx sessions list shows the sessions there are\n";
         assert_eq!(by_id.err, expected.replace("ID", id(&made)), "{command:?}");
     }
 }

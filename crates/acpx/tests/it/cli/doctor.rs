@@ -306,7 +306,7 @@ fn doctor_reports_an_unusable_agent_with_a_useful_hint() {
 
     place.scripted(&Script::new().initialize(json!({})).expect("session/new").exit(3));
     let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
-    assert!(hint(&done, "session").starts_with("nothing was kept of it"), "{done:?}");
+    assert!(hint(&done, "session").starts_with("nothing was stored"), "{done:?}");
 
     let login = json!({"code": -32000, "message": "Authentication required"});
     place.scripted(&Script::new().refuse("initialize", login));

@@ -81,7 +81,8 @@ fn agent_crash_in_exec_is_reported_in_every_format() {
     assert!(!text.out.contains("next prompt"), "{text:?}");
     assert_eq!(text.code, Some(1));
     let quiet = place.acpx(&["--format", "quiet", "demo", "exec", "crash"]);
-    let hint = "nothing was kept of it; run the command again, and the agent's own to see what it wants";
+    let hint =
+        "nothing was stored; try again, or run the agent's command by hand to see what is wrong with it";
     let err = format!("[acpx] error: RUNTIME [AGENT_DIED] {message}\n[acpx] hint: {hint}\n");
     assert_eq!(quiet, Done { out: "You said: crash\n".to_owned(), err, code: Some(1) });
     let json = place.acpx(&["--format", "json", "demo", "exec", "crash"]);

@@ -75,8 +75,8 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     let (code, hint, _) = refused.failure();
     assert_eq!(code, "SESSION_NOT_RESTORED");
     let expected = format!(
-        "the prompt was not sent; run it again: the session is kept; to continue in a fresh session, put --fallback \
-         always before the words (and --carry-history to tell it the conversation), or run: acpx sessions reset {}",
+        "the prompt was not sent; try again: the session is kept; to continue in a fresh session, add --fallback always \
+         (and --carry-history to pass on the conversation), or run: acpx sessions reset {}",
         record.as_str().unwrap()
     );
     assert_eq!(hint, expected);

@@ -45,7 +45,7 @@ fn command_in_a_moved_project_suggests_sessions_move() {
     let hint = |done: &crate::acpx::Done| done.failure().1;
     let here = place.acpx_in(&new, &["--format", "json", "demo", "hello"]);
     let bring = format!("acpx demo sessions move {id} (it worked in {})", old.display());
-    let create = "create one: acpx demo sessions new; if the project has moved here, bring its session along";
+    let create = "create one: acpx demo sessions new; if the project has moved here, move its session too";
     assert_eq!(hint(&here), format!("{create}: {bring}"));
     // The agent lives on where its directory was.
     let alive = place.acpx(&["demo", "-s", id, "hello"]);
@@ -115,8 +115,7 @@ fn failed_move_is_reported_and_changes_nothing() {
     let hint = "close that session first, by its id: acpx sessions close ID".to_owned();
     assert_eq!(taken.failure(), ("SCOPE_TAKEN".to_owned(), hint, Some(1)));
     let unknown = place.acpx(&["demo", "sessions", "move", "bogus"]);
-    let words =
-        "acpx: there is no session named \"bogus\" of demo\nhint: acpx sessions list has those there are\n";
+    let words = "acpx: there is no session named \"bogus\" of demo\nhint: acpx sessions list shows the sessions there are\n";
     assert_eq!((unknown.err.as_str(), unknown.code), (words, Some(4)));
     assert_eq!(place.json(&["demo", "status"])["acpxRecordId"], made["acpxRecordId"]);
     assert_ne!(there["acpxRecordId"], made["acpxRecordId"]);

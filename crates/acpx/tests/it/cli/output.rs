@@ -198,7 +198,7 @@ fn prompt_with_unwritable_stdout_is_sent_and_its_outcome_is_reported() {
 fn unwritable_stdout_is_reported_on_stderr_in_every_format() {
     let place = Place::new();
     let said = "acpx: cannot write to stdout: No space left on device\n\
-                hint: make room where stdout goes, or send it elsewhere\n";
+                hint: free space where stdout goes, or redirect it\n";
     for (format, err) in [
         ("text", said),
         ("json", said),

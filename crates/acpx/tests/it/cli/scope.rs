@@ -75,7 +75,7 @@ fn a_directory_has_a_session_for_each_name_and_one_without() {
     assert_eq!(id(&place.json(&["demo", "-s", "api", "hello"])), api);
     assert_eq!(id(&place.json(&["demo", "prompt", "--session", "web", "hello"])), web);
     let unknown = place.acpx(&["--format", "json", "demo", "sessions", "close", "nope"]);
-    let hint = "acpx sessions list has those there are".to_owned();
+    let hint = "acpx sessions list shows the sessions there are".to_owned();
     assert_eq!(unknown.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
     place.ok(&["demo", "sessions", "close", "api"]);
     assert_eq!(place.json(&["demo", "status", "-s", "api"])["status"], "no-session");
@@ -144,7 +144,7 @@ fn reopened_session_has_its_name_again_unless_another_session_has_it() {
     let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "-s", "api", "hello"]).failure();
     assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
     let create = "create one: acpx demo sessions new --name api";
-    assert_eq!(hint, format!("one is closed; go on with it: acpx demo -s {first} …; or {create}"));
+    assert_eq!(hint, format!("one is closed; continue it: acpx demo -s {first} …; or {create}"));
     place.ok(&["demo", "-s", &first, "hello"]);
     assert_eq!(id(&place.json(&["demo", "-s", "api", "status"])), first);
     let second = place.json(&["demo", "sessions", "new", "-s", "api"]);
@@ -176,17 +176,17 @@ fn editor_session_is_marked_in_the_list_and_suggested_by_the_shell() {
     let work = place.work().display().to_string();
     assert_eq!(columns, [[&*session, "[by id]", &*work], [&*format!("{closed} [closed]"), "-", &*work]]);
     // An open one is named before one that is closed, with the line that goes on in it.
-    let alone = "one that is found by id alone, as those of editors are, is open there";
+    let alone = "1 open session here has no name, as those of editors";
     let hint = |line: &[&str]| place.acpx(&[&["--format", "json", "demo"], line].concat()).failure().1;
     let create = "create one: acpx demo sessions new";
     // One that was never prompted is suggested to nobody.
-    let go_on = format!("one is closed; go on with it: acpx demo -s {closed} …; or {create}");
+    let go_on = format!("one is closed; continue it: acpx demo -s {closed} …; or {create}");
     assert_eq!(hint(&["hello"]), go_on);
     assert_eq!(place.acpx(&["demo", "status"]).err, "");
     place.ok(&["demo", "-s", &session, "hello"]);
-    assert_eq!(hint(&["hello"]), format!("{alone}; go on in it: acpx demo -s {session} …; or {create}"));
+    assert_eq!(hint(&["hello"]), format!("{alone}; continue it: acpx demo -s {session} …; or {create}"));
     let looked = place.acpx(&["demo", "status"]);
-    let go_on = format!("[acpx] {alone}; go on in it: acpx demo -s {session} …; or {create}\n");
+    let go_on = format!("[acpx] {alone}; continue it: acpx demo -s {session} …; or {create}\n");
     assert_eq!((looked.err, looked.code), (go_on, Some(0)));
     let close = format!("{alone}; close it: acpx demo sessions close {session}");
     assert_eq!(hint(&["sessions", "close"]), close);
@@ -206,20 +206,20 @@ fn commands_in_a_directory_mention_the_session_an_editor_began_there() {
     let answer = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
     place.ok(&["demo", "-s", &session, "hello"]);
-    let alone = "one that is found by id alone, as those of editors are, is open there";
+    let alone = "1 open session here has no name, as those of editors";
     for verb in ["show", "history", "replay", "watch"] {
         let done = place.acpx(&["--format", "json", "demo", "sessions", verb]);
-        let hint = format!("{alone}; look at it: acpx demo sessions {verb} {session}");
+        let hint = format!("{alone}; show it: acpx demo sessions {verb} {session}");
         assert_eq!(done.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
         let named = place.acpx(&["--format", "json", "demo", "sessions", verb, "nope"]);
-        assert_eq!(named.failure().1, "acpx sessions list has those there are");
+        assert_eq!(named.failure().1, "acpx sessions list shows the sessions there are");
     }
 }
 
 #[test]
 fn id_known_only_to_the_agent_is_reported_as_loadable_by_editors() {
     let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
-    let here = "acpx sessions list has those there are";
+    let here = "acpx sessions list shows the sessions there are";
     let there = "one that only the agent has, which acpx demo sessions list --remote marks with [remote], is opened by \
                  an editor that runs acpx demo acp, with session/load";
     for (flags, hint) in [(&[][..], format!("{here}; {there}")), (&["--no-list"], here.to_owned())] {
@@ -240,7 +240,7 @@ fn an_id_that_is_unknown_is_not_offered_as_a_name() {
     let place = Place::new();
     let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
     let done = place.acpx(&["--format", "json", "demo", "-s", unknown, "hello"]);
-    let hint = "acpx sessions list has those there are".to_owned();
+    let hint = "acpx sessions list shows the sessions there are".to_owned();
     assert_eq!(done.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
 }
 
@@ -293,7 +293,7 @@ fn session_is_found_by_id_from_any_directory_even_when_closed() {
     let (code, hint, exit) =
         place.acpx(&["--format", "json", "sessions", "show", "nothing like it"]).failure();
     assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
-    assert_eq!(hint, "acpx sessions list has those there are");
+    assert_eq!(hint, "acpx sessions list shows the sessions there are");
 }
 
 #[test]

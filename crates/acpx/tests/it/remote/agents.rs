@@ -122,7 +122,7 @@ fn turn_whose_remote_host_dies_is_interrupted_and_not_failed() {
     );
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("may be done there in part: turn 1 was interrupted"), "{message}");
-    assert_eq!(error["hint"], "what was said until then is kept; prompt again to go on");
+    assert_eq!(error["hint"], "the output until then is kept; prompt again to continue");
     assert_eq!(error["acp"]["data"]["acpx"]["code"], "INTERRUPTED", "{error}");
 }
 

@@ -11,8 +11,14 @@ fn public_address_needs_a_token_and_tls_or_explicit_flags() {
         done.failure()
     };
     let refused = |hint: &str| ("PUBLIC_ADDRESS".to_owned(), hint.to_owned(), Some(2));
-    assert_eq!(failure(&[]), refused("make a token with acpx token new, and give --tls-cert and --tls-key"));
-    assert_eq!(failure(&["--tls-cert", "c", "--tls-key", "k"]), refused("make a token with acpx token new"));
+    assert_eq!(
+        failure(&[]),
+        refused("create a token with acpx token new, and give --tls-cert and --tls-key")
+    );
+    assert_eq!(
+        failure(&["--tls-cert", "c", "--tls-key", "k"]),
+        refused("create a token with acpx token new")
+    );
     place.ok(&["token", "new"]);
     assert_eq!(
         failure(&[]),
@@ -68,7 +74,7 @@ fn server_that_cannot_listen_fails_with_a_hint() {
     assert_eq!(
         failure("192.0.2.1:0", &["--insecure-public"]),
         system(
-            "that is no address of this machine; 127.0.0.1 is this machine alone, and 0.0.0.0 all of its addresses"
+            "this machine does not have that address; 127.0.0.1 listens locally only, and 0.0.0.0 on all addresses"
         )
     );
     let named = place.acpx(&["demo", "serve", "--listen", "far.example:1"]);

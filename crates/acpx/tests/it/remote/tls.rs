@@ -34,7 +34,7 @@ fn tls_client_of_a_plain_server_gets_a_hint_for_plain_http() {
         let url = format!("{scheme}://{}/acp", served.place);
         let done = near.acpx(&["--agent", &url, "exec", "hello"]);
         assert!(
-            done.code != Some(0) && done.err.contains("nothing speaks TLS there: use ws://"),
+            done.code != Some(0) && done.err.contains("the server does not use TLS: use ws://"),
             "{scheme}: {done:?}"
         );
     }

@@ -74,7 +74,7 @@ fn a_token_is_shown_once_and_listed_without_its_secret() {
     assert!(used["tokens"][0]["lastUsedAt"].is_string(), "{used}");
     assert!(!place.ok(&["token", "list"]).contains(secret.trim()));
     let done = place.acpx(&["--format", "json", "token", "revoke", "no"]);
-    assert_eq!(done.failure(), ("NO_TOKEN".into(), "acpx token list has the ids".into(), Some(1)));
+    assert_eq!(done.failure(), ("NO_TOKEN".into(), "acpx token list shows the ids".into(), Some(1)));
 }
 
 #[test]

@@ -72,6 +72,7 @@ async fn assert_end(flags: &str, end: Result<WakeOutcome, &'static str>) {
     let (record, before) = (session.record_id().clone(), session_id(&session));
     bench.set_flags(flags);
     let how = session.wake(bench.restore()).await.map_err(|error| error.code());
+    let end = end.map_err(acpx_core::model::ErrorCode::from);
     assert_eq!(how, end, "{flags}");
     // What an agent could not do today it may do tomorrow.
     bench.set_flags("");
@@ -150,7 +151,7 @@ async fn session_without_a_prompt_is_recreated_silently_for_every_error() {
         let first = (session_id(&session), LineageReason::Created);
         kill(&session).await;
         let refused = session.wake(bench.restore_or_refuse()).await.unwrap_err();
-        assert_eq!(refused.code(), "SESSION_NOT_RESTORED", "{flags}");
+        assert_eq!(refused.code().as_str(), "SESSION_NOT_RESTORED", "{flags}");
         let how = session.wake(bench.restore()).await.unwrap();
         assert_eq!(how, silent, "{flags}");
         let second = (session_id(&session), LineageReason::NotMaterialised);
@@ -202,7 +203,7 @@ async fn lost_session_without_fallback_is_an_error_until_the_agent_has_it() {
     let (memory, hidden) = (bench.memory(&session), bench.home.join("hidden"));
     fs::rename(&memory, &hidden).unwrap();
     let error = session.wake(bench.restore_or_refuse()).await.unwrap_err();
-    assert_eq!(error.code(), "SESSION_NOT_RESTORED");
+    assert_eq!(error.code().as_str(), "SESSION_NOT_RESTORED");
     assert_eq!(bench.lineage(&session).await, [(session_id(&session), LineageReason::Created)]);
     fs::rename(&hidden, &memory).unwrap();
     assert_eq!(session.wake(bench.restore_or_refuse()).await.unwrap(), RESUMED);

@@ -59,7 +59,7 @@ async fn agent_crash_in_mid_turn_is_reported_stored_and_restored_by_prompt() {
         };
         let text =
             r#"the agent "demo" died (exit code 70); it said: acpx demo-agent: the prompt asked for a crash"#;
-        assert_eq!((&*error.code, &*error.message), ("AGENT_DIED", text));
+        assert_eq!((error.code.as_str(), &*error.message), ("AGENT_DIED", text));
         // The demo agent keeps the prompt it died of, and not its answer. Ours has both.
         assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. crash");
         let recall = ["user: recall".to_owned(), "agent: You said before:\n1. one\n2. crash".to_owned()];

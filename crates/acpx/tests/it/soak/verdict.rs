@@ -82,7 +82,7 @@ fn word(turn: &Turn) -> &str {
         TurnState::Dispatched { .. } => "dispatched",
         TurnState::Interrupted { .. } => "INTERRUPTED",
         TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => reason.as_str(),
-        TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => &error.code,
+        TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => error.code.as_str(),
     }
 }
 

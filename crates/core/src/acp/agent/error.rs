@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::params::ParamProblem;
 use crate::acp::client_error;
-use crate::model::{AcpSessionId, ProtocolVersion};
+use crate::model::{AcpSessionId, ErrorCode, ProtocolVersion};
 use crate::wire::{Malformed, RpcError, WireError};
 
 /// Why a call was refused.
@@ -146,7 +146,7 @@ impl CallError {
             Self::TooManyRequests(limit) => error(
                 RpcError::INVALID_REQUEST,
                 &format!("Invalid request: {limit} requests are under way already"),
-                json!({ "reason": "too_many_requests", "acpx": { "code": "QUEUE_FULL" } }),
+                json!({ "reason": "too_many_requests", "acpx": { "code": ErrorCode::QueueFull } }),
             ),
             Self::HandlerFailed(_)
             | Self::NotRead { .. }
@@ -163,7 +163,7 @@ impl CallError {
 }
 
 /// The error and its causes, in one line.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

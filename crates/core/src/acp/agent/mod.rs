@@ -32,6 +32,7 @@ pub use call::{
 };
 pub use client::{ClientFacts, Elicitation, FileAccess, TerminalLogin};
 pub use error::CallError;
+pub(crate) use error::with_causes;
 pub use insertion::TurnLink;
 pub use link::{ClientLink, ClientRequestError};
 pub use offer::{Feature, Offer};

@@ -17,7 +17,7 @@ use crate::acp::client_error;
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
 use crate::acp::{StateUpdate, state_update};
 use crate::model::{
-    AgentError, Direction, Event, EventKind, Fact, FactError, ProtocolVersion, RecordId, Seq, Timestamp,
+    Direction, ErrorCode, Event, EventKind, Fact, FactError, ProtocolVersion, RecordId, Seq, Timestamp,
 };
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
@@ -86,7 +86,7 @@ struct ErrorTurn {
 /// The acpx part of the error that ends a turn.
 #[derive(Serialize)]
 struct TurnErrorData<'a> {
-    code: &'a str,
+    code: &'a ErrorCode,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
     turn: ErrorTurn,
@@ -360,7 +360,7 @@ fn failed(
     form: &ErrorForm,
 ) -> Box<str> {
     let FactError { code, message } = error;
-    let said = TurnErrorData { code, hint: AgentError::hint_of(code), turn, acp: None, message: None };
+    let said = TurnErrorData { code, hint: code.hint(), turn, acp: None, message: None };
     let json =
         |said: &TurnErrorData<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
     let theirs = match answer {
@@ -374,7 +374,7 @@ fn failed(
         }
         None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
     };
-    let is_login = code == client_error::LOGIN_WANTED;
+    let is_login = *code == ErrorCode::AuthRequired;
     let told = if is_login {
         client_error::wanting_login(told, form.logins.as_deref(), form.login_hint.as_deref())
     } else {

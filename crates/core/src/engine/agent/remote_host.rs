@@ -9,8 +9,8 @@ use crate::acp::acpx_peer;
 use crate::acp::client::{RedactedLine, RemoteLinkState};
 use crate::machine::{Input, OnResume};
 use crate::model::{
-    AgentState, Content, Direction, Event, Fact, LineageIndex, MessageKind, RecordId, Seq, StopReason,
-    TurnError, Update,
+    AgentState, Content, Direction, ErrorCode, Event, Fact, LineageIndex, MessageKind, RecordId, Seq,
+    StopReason, Update,
 };
 use crate::wire::RpcMessage;
 
@@ -66,7 +66,9 @@ impl RemoteHostState {
             }
             Content::Fact(Fact::TurnEnded { stop_reason, error, .. }) => {
                 let is_cancelled = stop_reason.as_deref() == Some(StopReason::cancelled().as_str());
-                let is_overdue = error.as_ref().is_some_and(|error| is_limit(&error.code));
+                let is_overdue = error
+                    .as_ref()
+                    .is_some_and(|error| matches!(error.code, ErrorCode::Timeout | ErrorCode::IdleTimeout));
                 if is_cancelled || is_overdue {
                     self.stopped.clone_from(&self.current);
                 }
@@ -101,11 +103,6 @@ impl RemoteHostState {
     pub(crate) fn missed(&self) -> Option<Seq> {
         self.last.map(|last| Seq(last.saturating_add(1)))
     }
-}
-
-/// Whether this error code means that a time limit ended the turn.
-fn is_limit(code: &str) -> bool {
-    [TurnError::TIMEOUT, TurnError::IDLE_TIMEOUT].contains(&code)
 }
 
 /// Whether a line is a state update of the agent.
@@ -200,7 +197,7 @@ mod tests {
     }
 
     fn ends(stop_reason: Option<&str>, code: Option<&str>) -> (Direction, EventKind, String) {
-        let error = code.map(|code| FactError { code: code.to_owned(), message: String::new() });
+        let error = code.map(|code| FactError { code: code.into(), message: String::new() });
         fact(&Fact::TurnEnded { turn: 1, stop_reason: stop_reason.map(str::to_owned), error })
     }
 

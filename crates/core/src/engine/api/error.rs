@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, RecordId, RequestId, SettingError, command_line};
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentError, ErrorCode, RecordId, RequestId, SettingError, command_line,
+};
 use crate::store::StoreError;
 
 use crate::engine::PromptProblem;
@@ -85,51 +87,42 @@ pub enum SessionError {
 
 impl SessionError {
     /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
             Self::Agent(error) => error.code(),
             Self::Store(error) => error.code(),
-            Self::NoRecord(_) => "NO_SESSION",
-            Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
-            Self::Prompt(_) => "BAD_PROMPT",
+            Self::NoRecord(_) => ErrorCode::NoSession,
+            Self::Directory { .. } => ErrorCode::BadDirectory,
+            Self::WorksElsewhere { .. } => ErrorCode::SessionWorksElsewhere,
+            Self::Prompt(_) => ErrorCode::BadPrompt,
             Self::Setting(error) => error.code(),
-            Self::RequestExists { .. } => "REQUEST_EXISTS",
-            Self::QueueFull(_) => "QUEUE_FULL",
-            Self::Closing(_) => "SESSION_CLOSING",
-            Self::Busy(_) => "SESSION_BUSY",
-            Self::NotInLineage { .. } => "NOT_IN_LINEAGE",
-            Self::TooLong { .. } => "SESSION_TOO_LONG",
-            Self::ShutDown(_) => "SHUT_DOWN",
+            Self::RequestExists { .. } => ErrorCode::RequestExists,
+            Self::QueueFull(_) => ErrorCode::QueueFull,
+            Self::Closing(_) => ErrorCode::SessionClosing,
+            Self::Busy(_) => ErrorCode::SessionBusy,
+            Self::NotInLineage { .. } => ErrorCode::NotInLineage,
+            Self::TooLong { .. } => ErrorCode::SessionTooLong,
+            Self::ShutDown(_) => ErrorCode::ShutDown,
         }
     }
 
     /// A hint for the user.
     pub fn hint(&self) -> Option<Cow<'static, str>> {
-        let hint = match self {
-            Self::Setting(error) => return Some(error.hint().into()),
+        match self {
+            Self::Setting(error) => Some(error.hint().into()),
             Self::Agent(AgentError::DirectoryMoved { record, .. }) => {
-                let moving = format!("acpx sessions move {record} --cwd DIR");
-                let hint = "put the directory back, or move the session to where its project is now";
-                return Some(format!("{hint}: {moving}").into());
+                let hint = self.code().hint()?;
+                Some(hint.replace("move ID", &format!("move {record}")).into())
             }
             Self::WorksElsewhere { record, cwd, asked_by } => {
                 let words = ["sessions", "move", record.as_str(), "--cwd", asked_by.as_str()];
                 let moving = command_line("acpx", words);
-                return Some(format!("ask for it in {cwd}; if its project has moved: {moving}").into());
+                Some(format!("open it in {cwd}; if its project has moved: {moving}").into())
             }
-            Self::Agent(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-            Self::Directory { .. } => Some("name a directory that exists"),
-            Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
-            Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
-            Self::TooLong { .. } => Some("begin a new session"),
-            Self::NotInLineage { .. } => {
-                Some("acpx sessions show ID lists the ACP sessions that the record has had")
-            }
-            Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
-        };
-        hint.map(Into::into)
+            Self::Agent(error) => error.hint().map(Into::into),
+            Self::Directory { .. } => Some("name a directory that exists".into()),
+            _ => self.code().hint().map(Into::into),
+        }
     }
 }
 

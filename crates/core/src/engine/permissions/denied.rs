@@ -4,17 +4,15 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::model::ErrorCode;
 use crate::wire::RpcError;
-
-/// The stable code of a denial.
-const CODE: &str = "PERMISSION_DENIED";
 
 /// The error for a denied request, with the rule if one required a decision that no client could make. The message is
 /// repeated in `details`, where agents look for it.
 pub(crate) fn denied(method: &str, rule: Option<&str>) -> RpcError {
     let why = rule.map(|rule| format!(": the rule {rule:?} has it asked, and nobody can be"));
     let words = format!("Permission denied for {method}{}", why.unwrap_or_default());
-    let data = json!({ "details": words, "acpx": { "code": CODE } });
+    let data = json!({ "details": words, "acpx": { "code": ErrorCode::PermissionDenied } });
     RpcError::internal(words).with_data(&data.to_string())
 }
 
@@ -26,10 +24,10 @@ pub fn is_denial(error: &RpcError) -> bool {
     }
     #[derive(Deserialize)]
     struct Code {
-        code: String,
+        code: ErrorCode,
     }
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<Data>(data.get()).ok());
-    data.is_some_and(|data| data.acpx.code == CODE)
+    data.is_some_and(|data| data.acpx.code == ErrorCode::PermissionDenied)
 }
 
 #[cfg(test)]

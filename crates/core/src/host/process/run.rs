@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Engine, EngineSettings};
-use crate::model::HostId;
+use crate::model::{ErrorCode, HostId};
 use crate::store::{Access, SqliteStore, Store, StoreError};
 use crate::tools::{OrphanReaper, SweepReport, raise_open_files};
 
@@ -51,11 +51,11 @@ pub enum RunError {
 
 impl RunError {
     /// The stable code of this error.
-    pub fn code(&self) -> &str {
+    pub fn code(&self) -> ErrorCode {
         match self {
             Self::Host(error) => error.code(),
             Self::Store(error) => error.code(),
-            Self::Orphans(_) => "SYSTEM",
+            Self::Orphans(_) => ErrorCode::System,
         }
     }
 

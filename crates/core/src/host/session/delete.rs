@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::acp::agent::{CallError, CallExtras, Meta};
+use crate::acp::agent::{CallError, CallExtras, Meta, with_causes};
 use crate::engine::{AtAgent, ListLookup, NewSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
@@ -122,5 +122,5 @@ async fn delete_or_hide(
 
 /// The `_meta` of a reply that contains why an agent may still have a session.
 fn kept_by_agent(why: &dyn Error) -> Meta {
-    acpx_meta(&DeletedMeta { kept_by_agent: rpc_error::with_causes(why) })
+    acpx_meta(&DeletedMeta { kept_by_agent: with_causes(why) })
 }

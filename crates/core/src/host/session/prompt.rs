@@ -16,8 +16,8 @@ use crate::engine::{
     Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnInsertion, TurnTicket,
 };
 use crate::model::{
-    ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
-    Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnattendedPolicy,
+    ClientName, ErrorCode, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq,
+    StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnattendedPolicy,
     prompt_message_id,
 };
 
@@ -321,7 +321,7 @@ fn agent_state(
 
 /// The content block that the agent does not support, as a parameter of the request.
 fn unsupported_block(error: &TurnError, session: &Session, blocks: &[Box<str>]) -> Option<String> {
-    let answer = session.agent_answer().filter(|_| &*error.code == "CONTENT_UNSUPPORTED")?;
+    let answer = session.agent_answer().filter(|_| error.code == ErrorCode::ContentUnsupported)?;
     let blocks = format!("[{}]", blocks.join(","));
     let unsupported = Capabilities::of_answer(&answer).prompt.untaken(&blocks).ok()??;
     Some(format!("prompt[{}]", unsupported.index))

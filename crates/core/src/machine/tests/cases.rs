@@ -10,9 +10,10 @@ pub(super) fn calls(effects: &[Effect]) -> Vec<&AgentCall> {
 }
 
 pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<WakeOutcome, &'static str>> {
+    let text = |code| ErrorCode::ALL.iter().find(|known| **known == code).unwrap().as_str();
     let awakening = |effect: &Effect| match effect {
         Effect::ReplyWake(Ok(how)) => Some(Ok(*how)),
-        Effect::ReplyWake(Err(WakeError::Agent(error))) => Some(Err(error.code())),
+        Effect::ReplyWake(Err(WakeError::Agent(error))) => Some(Err(text(error.code()))),
         Effect::ReplyWake(Err(WakeError::Closing)) => Some(Err("closing")),
         Effect::ReplyWake(Err(WakeError::Busy)) => Some(Err("busy")),
         Effect::ReplyWake(Err(WakeError::UnknownSession(_))) => Some(Err("unknown session")),

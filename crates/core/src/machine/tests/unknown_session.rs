@@ -55,7 +55,7 @@ fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
     feed(&mut machine, [unknown(), Input::AgentStopped, prompt("q")]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::WorkerDied)]);
     assert!(
-        matches!(ended(&effects)[..], [(3, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
+        matches!(ended(&effects)[..], [(3, TurnOutcome::Failed(error))] if error.code.as_str() == "SESSION_NOT_RESTORED"),
         "{effects:#?}"
     );
 }
@@ -113,7 +113,7 @@ fn a_resent_prompt_can_be_cancelled_and_fails_if_the_restore_does() {
     let (mut machine, _) = refused_prompt();
     let effects = feed(&mut machine, [Input::AgentStopped, ready(LOAD), refused(ErrorMeaning::Broken)]);
     assert!(
-        matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(error))] if &*error.code == "SESSION_NOT_RESTORED"),
+        matches!(ended(&effects)[..], [(2, TurnOutcome::Failed(error))] if error.code.as_str() == "SESSION_NOT_RESTORED"),
         "{effects:#?}"
     );
 }

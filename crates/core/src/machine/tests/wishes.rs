@@ -57,7 +57,7 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
-    assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
+    assert_eq!(error.code.as_str(), "SESSION_NOT_RESTORED");
     // The options do not apply to a later start.
     feed(&mut machine, [Input::AgentStopped, prompt("r")]);
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
@@ -83,7 +83,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
     let effects = feed(&mut machine, [ready(LOAD), refused(ErrorMeaning::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
     let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
-    assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
+    assert_eq!(error.code.as_str(), "SESSION_NOT_RESTORED");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn what_cannot_be_chosen_says_what_can() {
     let offered = OfferedSettings(vec![option("model", Some("model"), "m1", &["m1", "m2"]), flag("web")]);
     let said = |option, value: &str| {
         let error = offered.choose(option, value).unwrap_err();
-        (error.code(), format!("{error}; {}", error.hint()))
+        (error.code().to_string(), format!("{error}; {}", error.hint()))
     };
     let (missing, bad) = ("SETTING_NOT_OFFERED", "SETTING_BAD_VALUE");
     let cases = [
@@ -55,7 +55,7 @@ fn what_cannot_be_chosen_says_what_can() {
         (Some("web"), "on", bad, r#"the option web cannot be "on"; it can be true, false"#),
     ];
     for (option, value, code, message) in cases {
-        assert_eq!(said(option, value), (code, message.to_owned()));
+        assert_eq!(said(option, value), (code.to_owned(), message.to_owned()));
     }
     let nothing = OfferedSettings::default().choose(Some("model"), "m1").unwrap_err();
     assert_eq!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::{AgentSessionId, StopReason, TurnError};
+use crate::model::{AgentSessionId, ErrorCode, StopReason, TurnError};
 
 /// An agent's response to a prompt.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) fn made_session(result: &RawValue) -> Option<(String, Option<AgentSes
 
 /// The failure of a turn, with the known details.
 pub(super) fn failure(code: Option<String>, message: Option<String>, acp: Option<Arc<str>>) -> TurnError {
-    let code = code.unwrap_or_else(|| "RUNTIME".to_owned());
+    let code = code.map_or(ErrorCode::Runtime, Into::into);
     let message = message.unwrap_or_else(|| "npm acpx kept no reason".to_owned());
-    TurnError { code: code.into(), message: message.into(), acp }
+    TurnError { code, message: message.into(), acp }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::model::{AcpSessionId, AgentSessionId, RecordId};
+use crate::model::{AcpSessionId, AgentSessionId, ErrorCode, RecordId};
 use crate::store::StoreError;
 
 /// The outcome for the files of one directory.
@@ -256,20 +256,15 @@ pub enum ImportError {
 
 impl ImportError {
     /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Directory { .. } => "IMPORT_DIRECTORY",
+            Self::Directory { .. } => ErrorCode::ImportDirectory,
             Self::Store(error) => error.code(),
         }
     }
 
     /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Directory { .. } => {
-                Some("name the sessions directory of npm acpx, usually ~/.acpx/sessions")
-            }
-            Self::Store(error) => error.hint(),
-        }
+        self.code().hint()
     }
 }

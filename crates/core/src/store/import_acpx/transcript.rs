@@ -16,9 +16,9 @@ use super::direction::{Directions, JournalRequest};
 use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
 use super::permission;
 use crate::model::{
-    AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
-    PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits,
-    TurnOutcome, TurnState, WakeOptions,
+    AcpSessionId, AgentSessionId, Direction, ErrorCode, EventKind, Fact, FactError, LineageReason,
+    PermissionCount, PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId,
+    TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 
 /// npm acpx's next process writes this for a turn whose process died.
@@ -342,7 +342,7 @@ impl Transcript {
             }
             None => {
                 let message = "npm acpx kept no end of this turn; it is not sent again".to_owned();
-                let error = FactError { code: "INTERRUPTED".to_owned(), message };
+                let error = FactError { code: ErrorCode::Interrupted, message };
                 let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
                 self.keep_turn(turn, TurnState::Interrupted { at: self.at }, &fact);
             }
@@ -353,7 +353,7 @@ impl Transcript {
         let (stop_reason, error) = match &outcome {
             TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
             TurnOutcome::Failed(TurnError { code, message, .. }) => {
-                (None, Some(FactError { code: code.to_string(), message: message.to_string() }))
+                (None, Some(FactError { code: code.clone(), message: message.to_string() }))
             }
         };
         let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason, error };

@@ -152,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_moves_a_damaged_store_away_is_told_of_the_files_beside_it() {
+    fn a_damaged_store_names_its_wal_and_shm_files_in_the_hint() {
         let error = SqliteFault::Damaged("it is cut short".to_owned()).into_error("open", Path::new("/s.db"));
-        let hint = "the file was left as it is; see whether the disk reports errors, then restore a copy, or move it \
+        let hint = "the file was left as it is; check whether the disk reports errors, then restore a copy, or move it \
                     away with its -wal and -shm files to begin a new store";
-        assert_eq!((error.code(), error.hint()), ("STORE_CORRUPT", Some(hint)));
+        assert_eq!((error.code().as_str(), error.hint()), ("STORE_CORRUPT", Some(hint)));
     }
 }

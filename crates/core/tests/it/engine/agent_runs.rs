@@ -129,7 +129,7 @@ async fn existing_session_can_be_given_a_scope_and_keeps_it() {
     let (other, _) = bench
         .open(&Script::new().initialize(json!({})).session_new("s2").prompt(|turn| turn.end("end_turn")))
         .await;
-    assert_eq!(other.set_scope(scope).await.unwrap_err().code(), "SCOPE_TAKEN");
+    assert_eq!(other.set_scope(scope).await.unwrap_err().code().as_str(), "SCOPE_TAKEN");
     assert_eq!(stop_reason(&prompt(&other, "still there?").await), "end_turn");
 }
 

@@ -8,7 +8,7 @@ async fn missing_command_fails_the_start() {
     let new = bench.new_session(AgentSpec::new("no-such-agent-here", [""; 0]), Vec::new());
     let error = bench.engine.open(new).await.err().unwrap();
     let text = r#"the agent command "no-such-agent-here" was not found"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_NOT_FOUND", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_NOT_FOUND", text));
     assert!(error.hint().is_some());
 }
 
@@ -18,7 +18,7 @@ async fn a_command_that_may_not_be_run() {
     let file = bench.home.join("agent.txt");
     std::fs::write(&file, "text").unwrap();
     let new = bench.new_session(AgentSpec::new(file.to_str().unwrap(), [""; 0]), Vec::new());
-    assert_eq!(bench.engine.open(new).await.err().unwrap().code(), "AGENT_NOT_EXECUTABLE");
+    assert_eq!(bench.engine.open(new).await.err().unwrap().code().as_str(), "AGENT_NOT_EXECUTABLE");
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn missing_directory_fails_the_start() {
     let (agent, _) = bench.agent(&Script::new());
     let mut new = bench.new_session(agent, Vec::new());
     new.cwd = AbsolutePath::from_path(&bench.home.join("gone")).unwrap();
-    assert_eq!(bench.engine.open(new).await.err().unwrap().code(), "BAD_DIRECTORY");
+    assert_eq!(bench.engine.open(new).await.err().unwrap().code().as_str(), "BAD_DIRECTORY");
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn agent_that_exits_at_once_is_quoted_with_its_stderr() {
     let error =
         bench.open_error(&Script::new().stderr("first").stderr("no API key, giving up").exit(7)).await;
     let text = r#"the agent "scripted" ended before it answered initialize (exit code 7); it said: first | no API key, giving up"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_EXITED_AT_START", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_EXITED_AT_START", text));
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn an_agent_that_is_slow_to_answer_initialize() {
     let agent = agent.with_start_timeout(Duration::from_millis(300));
     let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
     let text = r#"the agent "scripted" did not answer initialize within 0.3 s; it said: downloading"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_START_TIMEOUT", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_START_TIMEOUT", text));
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn agent_with_an_unsupported_protocol_version_fails() {
             .await;
         let expected =
             format!(r#"the agent "scripted" answered protocol version {text}, and was asked for 1"#);
-        assert_eq!((error.code(), error.to_string()), ("AGENT_PROTOCOL_VERSION", expected));
+        assert_eq!((error.code().as_str(), error.to_string()), ("AGENT_PROTOCOL_VERSION", expected));
     }
 }
 
@@ -88,11 +88,11 @@ async fn agent_with_an_unsupported_protocol_version_fails() {
 async fn answers_of_the_wrong_shape() {
     let bench = Bench::new();
     let error = bench.open_error(&Script::new().expect("initialize").reply(json!({}))).await;
-    assert_eq!(error.code(), "AGENT_BAD_ANSWER");
+    assert_eq!(error.code().as_str(), "AGENT_BAD_ANSWER");
     let error = bench
         .open_error(&Script::new().initialize(json!({})).expect("session/new").reply(json!({"id": "s"})))
         .await;
-    assert_eq!(error.code(), "AGENT_BAD_ANSWER");
+    assert_eq!(error.code().as_str(), "AGENT_BAD_ANSWER");
     let script =
         Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply(json!("done")));
     let (session, _) = bench.open(&script).await;
@@ -104,7 +104,7 @@ async fn a_login_that_is_needed() {
     let bench = Bench::new();
     let login = json!({"code": -32000, "message": "Authentication required", "data": {"authMethods": []}});
     let error = bench.open_error(&Script::new().initialize(json!({})).refuse("session/new", login)).await;
-    assert_eq!(error.code(), "AUTH_REQUIRED");
+    assert_eq!(error.code().as_str(), "AUTH_REQUIRED");
     assert!(error.hint().is_some());
 }
 
@@ -195,7 +195,7 @@ async fn an_agent_that_sends_garbage_without_end_before_it_initializes() {
     let script = Script::new().repeat(100, |noise| noise.bytes(&[b'x'; 10_000])).hang();
     let error = bench.open_error(&script).await;
     let text = r#"the agent "scripted" sent more than 400000 bytes of garbage and was stopped"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_FLOODED", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_FLOODED", text));
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn prompt_too_long_for_a_line_is_refused_and_the_session_continues() {
     let bench = Bench::with(EngineSettings { wire, ..quick() });
     let (session, _) = bench.open(&faithful(everything())).await;
     let long = Prompt::text(&"x".repeat(100_000)).unwrap();
-    assert_eq!(session.prompt(long).await.err().unwrap().code(), "BAD_PROMPT");
+    assert_eq!(session.prompt(long).await.err().unwrap().code().as_str(), "BAD_PROMPT");
     assert_eq!(stop_reason(&prompt(&session, "short").await), "end_turn");
 }
 
@@ -237,7 +237,7 @@ async fn missing_directory_is_named_when_the_session_is_restored() {
         (session.record_id(), place.parent().unwrap().canonicalize().unwrap().join("project"));
     let path = if real == place { "which".to_owned() } else { format!("and its path {}", place.display()) };
     let text = format!("the session {record} was created in {}, {path} is gone", real.display());
-    assert_eq!((error.code(), error.to_string()), ("SESSION_DIRECTORY_MOVED", text));
+    assert_eq!((error.code().as_str(), error.to_string()), ("SESSION_DIRECTORY_MOVED", text));
     std::fs::create_dir(&place).unwrap();
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
 }

@@ -25,7 +25,8 @@ fn offered(session: &Session) -> [Value; 3] {
 
 fn error_of(result: Result<Arc<str>, SessionError>) -> (&'static str, String) {
     let error = result.unwrap_err();
-    (error.code(), error.to_string())
+    let code = acpx_core::model::ErrorCode::ALL.iter().find(|code| **code == error.code()).unwrap();
+    (code.as_str(), error.to_string())
 }
 
 #[tokio::test]

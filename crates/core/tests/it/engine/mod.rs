@@ -169,7 +169,7 @@ fn stop_reason(turn: &Turn) -> &str {
 
 fn failure(turn: &Turn) -> (&str, &str) {
     match outcome(turn) {
-        TurnOutcome::Failed(error) => (&error.code, &error.message),
+        TurnOutcome::Failed(error) => (error.code.as_str(), &error.message),
         TurnOutcome::Stopped(reason) => panic!("the turn stopped: {reason:?}"),
     }
 }

@@ -92,7 +92,7 @@ async fn agent_that_refuses_another_directory_keeps_the_session() {
             Some(reason) => {
                 assert_eq!(woken.unwrap(), WakeOutcome::Fresh { reason, announced: true }, "{name}");
             }
-            None => assert_eq!(woken.unwrap_err().code(), "SESSION_NOT_RESTORED", "{name}"),
+            None => assert_eq!(woken.unwrap_err().code().as_str(), "SESSION_NOT_RESTORED", "{name}"),
         }
     }
 }
@@ -127,7 +127,7 @@ async fn directory_with_a_taken_scope_is_refused_and_the_record_stays() {
     let here = NewSession { scope, ..bench.new_session(agent, Vec::new()) };
     let session = bench.engine.open(here).await.unwrap();
     let refused = session.move_to(cwd, real).await.unwrap_err();
-    assert_eq!(refused.code(), "SCOPE_TAKEN", "{refused:?}");
+    assert_eq!(refused.code().as_str(), "SCOPE_TAKEN", "{refused:?}");
     let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
     assert_eq!(kept.cwd, bench.cwd());
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
@@ -198,7 +198,7 @@ async fn a_cwd_that_leads_to_another_directory_starts_no_agent() {
     let hint = "put the directory back, or move the session to where its project is now: acpx sessions move";
     for given in [restore(), asked_by(link), asked_by(two)] {
         let error = session.wake(given).await.unwrap_err();
-        assert_eq!((error.code(), error.to_string()), ("SESSION_DIRECTORY_MOVED", text.clone()));
+        assert_eq!((error.code().as_str(), error.to_string()), ("SESSION_DIRECTORY_MOVED", text.clone()));
         assert_eq!(error.hint().unwrap(), format!("{hint} {record} --cwd DIR"));
     }
     // A prompt that nobody waits for fails in the same way, and is not sent.
@@ -267,5 +267,5 @@ async fn an_imported_record_learns_its_real_directory_at_its_first_start() {
 
     session.park().await.unwrap();
     linked.point_to(two);
-    assert_eq!(session.wake(restore()).await.unwrap_err().code(), "SESSION_DIRECTORY_MOVED");
+    assert_eq!(session.wake(restore()).await.unwrap_err().code().as_str(), "SESSION_DIRECTORY_MOVED");
 }

@@ -87,10 +87,10 @@ async fn probe_reports_a_missing_login_and_an_agent_crash() {
     let dies = Script::new().initialize(json!({})).expect("session/new").exit(3);
     let (seen, _) = examine(&bench, &dies).await;
     let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
-    assert_eq!(error.code(), "AGENT_DIED");
+    assert_eq!(error.code().as_str(), "AGENT_DIED");
 
     let (seen, _) = examine(&bench, &Script::new().stderr("no key").exit(1)).await;
     let Err(SessionError::Agent(error)) = seen else { panic!("it started") };
-    assert_eq!(error.code(), "AGENT_EXITED_AT_START");
+    assert_eq!(error.code().as_str(), "AGENT_EXITED_AT_START");
     assert!(error.to_string().contains("no key"), "{error}");
 }

@@ -145,7 +145,7 @@ async fn lost_session_without_fallback_is_an_error_and_keeps_the_record() {
         after_a_kill(&bench, load_only(), |script| script.refuse("session/load", lost())).await;
     let error = session.wake(restore_or_refuse()).await.unwrap_err();
     let text = r#"the agent "scripted" did not restore the session s1: session/load failed: Resource not found (-32002)"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("SESSION_NOT_RESTORED", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("SESSION_NOT_RESTORED", text));
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
     assert_eq!(record.lineage.rows().len(), 1);
 }
@@ -161,7 +161,7 @@ async fn session_busy_and_login_needed_are_not_session_lost() {
             script.refuse("session/resume", refusal).next_start().initialize(everything()).session_resume()
         };
         let (session, command) = after_a_kill(&bench, everything(), refused).await;
-        assert_eq!(session.wake(restore()).await.unwrap_err().code(), code);
+        assert_eq!(session.wake(restore()).await.unwrap_err().code().as_str(), code);
         assert_eq!(methods(&command)[3..], ["initialize", "session/resume"]);
         // It was not lost: later it can be had again.
         let how = session.wake(restore()).await.unwrap();
@@ -179,7 +179,7 @@ async fn agent_crash_while_restoring_is_an_error_and_loses_nothing() {
     let (session, _) = after_a_kill(&bench, load_only(), dies).await;
     let error = session.wake(restore()).await.unwrap_err();
     let text = r#"the agent "scripted" died (exit code 3); it said: corrupt file"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_DIED", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_DIED", text));
     let how = session.wake(restore()).await.unwrap();
     assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
 }
@@ -205,7 +205,7 @@ async fn an_agent_that_hangs_while_it_restores_is_ended_and_loses_nothing() {
     kill_agent(&session).await;
     let error = session.wake(restore()).await.unwrap_err();
     let text = r#"the agent "scripted" did not answer session/load in time"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_UNRESPONSIVE", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_UNRESPONSIVE", text));
     let how = session.wake(restore()).await.unwrap();
     assert_eq!(how, WakeOutcome::Restored { rung: Rung::Load, replay: None });
 }

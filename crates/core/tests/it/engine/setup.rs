@@ -126,7 +126,7 @@ async fn an_http_server_is_refused_by_name_before_anything_is_sent() {
     let error =
         bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.err().unwrap();
     let text = r#"the agent "scripted" cannot take the MCP server "web": it does not advertise mcpCapabilities.http"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("MCP_UNSUPPORTED", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("MCP_UNSUPPORTED", text));
     assert_eq!(methods(&command), ["initialize"]);
 }
 
@@ -182,7 +182,7 @@ async fn an_id_that_is_live_already_is_refused() {
     let _first = bench.engine.open(bench.new_session(agent.clone(), Vec::new())).await.unwrap();
     let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
     let text = r#"the agent "scripted" answered session/new with the id s1 of a session that is live"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_SESSION_ID_TAKEN", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_SESSION_ID_TAKEN", text));
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_restore_of_an_acp_session_that_another_record_has_is_refused() {
     let error = bench.engine.restore(first.record_id(), restore()).await.err().unwrap();
     let holder = second.record_id();
     let text = format!("the session s1 of the agent \"scripted\" is in use by the record {holder}");
-    assert_eq!((error.code(), error.to_string()), ("SESSION_IN_USE", text));
+    assert_eq!((error.code().as_str(), error.to_string()), ("SESSION_IN_USE", text));
     let hint = "close the other record first, by its id: acpx sessions close ID";
     assert_eq!(error.hint().as_deref(), Some(hint));
     // The agent has been asked for nothing.

@@ -26,9 +26,12 @@ async fn full_disk_ends_the_session_with_an_error_and_keeps_acknowledged_events(
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
     let ticket = session.prompt(Prompt::text("two").unwrap()).await.unwrap();
     let error = ticket.over().await.err().unwrap();
-    assert_eq!(error.code(), "STORE_FULL");
+    assert_eq!(error.code().as_str(), "STORE_FULL");
     assert!(error.hint().is_some());
-    assert_eq!(session.prompt(Prompt::text("three").unwrap()).await.err().unwrap().code(), "STORE_FULL");
+    assert_eq!(
+        session.prompt(Prompt::text("three").unwrap()).await.err().unwrap().code().as_str(),
+        "STORE_FULL"
+    );
 
     let record = session.record_id().clone();
     bench.engine.shutdown().await;
@@ -49,7 +52,7 @@ async fn read_only_store_opens_no_session_and_leaves_no_agent() {
     let bench = over(SqliteStore::open(&path, Access::ReadOnly).unwrap());
     let (agent, command) = bench.agent(&faithful(everything()));
     let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
-    assert_eq!(error.code(), "STORE_READ_ONLY");
+    assert_eq!(error.code().as_str(), "STORE_READ_ONLY");
     assert_eq!(methods(&command), ["initialize", "session/new"]);
     assert_eq!(agents_of(&command), Vec::<String>::new());
 }

@@ -250,7 +250,7 @@ async fn send_queue_of_an_agent_that_reads_nothing_is_bounded() {
         taken += 1;
     };
     // 64 MiB, and what the pipe and the line to it take.
-    assert_eq!((refused.code(), (8..12).contains(&taken)), ("QUEUE_FULL", true), "{taken}");
+    assert_eq!((refused.code().as_str(), (8..12).contains(&taken)), ("QUEUE_FULL", true), "{taken}");
     assert!(session.waiting().await.unwrap().unwrap().is_unread);
     session.cancel(None).await.unwrap();
     assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");

@@ -417,7 +417,7 @@ async fn agent_without_additional_directories_gets_none_and_this_is_reported() {
         NewSession { additional_directories: vec![bench.cwd()], ..bench.new_session(agent, Vec::new()) };
     match bench.engine.open(new).await {
         Err(SessionError::Agent(error @ AgentError::DirectoriesUnsupported { .. })) => {
-            assert_eq!(error.code(), "DIRECTORIES_UNSUPPORTED");
+            assert_eq!(error.code().as_str(), "DIRECTORIES_UNSUPPORTED");
         }
         other => panic!("{:?}", other.err()),
     }

@@ -105,7 +105,7 @@ async fn request_id_is_accepted_once() {
     let named = || Prompt::text("hi").unwrap().with_request(RequestId::new("mine").unwrap());
     session.prompt(named()).await.unwrap().over().await.unwrap();
     let error = session.prompt(named()).await.err().unwrap();
-    assert_eq!(error.code(), "REQUEST_EXISTS");
+    assert_eq!(error.code().as_str(), "REQUEST_EXISTS");
     assert_eq!(stop_reason(&prompt(&session, "the session goes on").await), "end_turn");
 }
 
@@ -190,7 +190,7 @@ async fn queued_prompt_without_fallback_is_not_sent_to_a_fresh_session() {
     let next = bench.next_host();
     // Whoever restores it would put up with a fresh session.
     let error = next.restore(session.record_id(), restore()).await.err().unwrap();
-    assert_eq!(error.code(), "SESSION_NOT_RESTORED");
+    assert_eq!(error.code().as_str(), "SESSION_NOT_RESTORED");
     let turn = bench.store.turn_numbered(session.record_id().clone(), waiting.turn).await.unwrap().unwrap();
     assert_eq!((turn.wishes, failure(&turn).0), (careful, "SESSION_NOT_RESTORED"));
     bench.engine.shutdown().await;
@@ -206,7 +206,7 @@ async fn host_that_lost_its_lease_reports_it_and_stops_writing() {
     let (other, _) = next.restore(session.record_id(), restore()).await.unwrap();
     let before = bench.events(session.record_id()).await.len();
     let error = session.prompt(Prompt::text("two").unwrap()).await.err().unwrap();
-    assert_eq!(error.code(), "LEASE_LOST");
+    assert_eq!(error.code().as_str(), "LEASE_LOST");
     assert_eq!(bench.events(session.record_id()).await.len(), before);
     assert_eq!(stop_reason(&prompt(&other, "three").await), "end_turn");
     next.shutdown().await;

@@ -173,7 +173,7 @@ async fn record_returns_to_the_session_that_a_reset_left() {
     // What the agent replayed is compared with what was said in that session alone.
     assert_eq!(verdict(&bench, &session).await, Some(ReplayVerdict::Same));
     let other = AcpSessionId::new("never").unwrap();
-    assert_eq!(session.return_to(other, restore()).await.unwrap_err().code(), "NOT_IN_LINEAGE");
+    assert_eq!(session.return_to(other, restore()).await.unwrap_err().code().as_str(), "NOT_IN_LINEAGE");
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn failed_restore_leaves_the_mcp_servers_of_the_record() {
     let (args, env) = (Vec::new(), Vec::new());
     let broken = McpServer::new("broken", McpTransport::Stdio { command: command_line, args, env });
     let with_server = RestoreSession { mcp_servers: Some(vec![broken].into()), ..restore() };
-    assert_eq!(session.wake(with_server).await.unwrap_err().code(), "SESSION_NOT_RESTORED");
+    assert_eq!(session.wake(with_server).await.unwrap_err().code().as_str(), "SESSION_NOT_RESTORED");
     session.wake(restore()).await.unwrap();
     let sent: Vec<usize> = received(&command)
         .into_iter()

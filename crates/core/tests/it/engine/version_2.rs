@@ -296,7 +296,7 @@ async fn agent_with_no_common_version_or_sessions_is_a_typed_error() {
     let error = json!({"code": -32022, "message": "Unsupported protocol version", "data": data});
     let error = bench.open_error(&Script::new().refuse("initialize", error)).await;
     let text = r#"the agent "scripted" does not speak protocol version 1, but 2, 3"#;
-    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_PROTOCOL_VERSION", text));
+    assert_eq!((error.code().as_str(), error.to_string().as_str()), ("AGENT_PROTOCOL_VERSION", text));
 
     let (agent, command) = bench.agent(&Script::new().initialize_v2(json!(null)));
     let new = bench.new_session(agent.with_protocol(ProtocolVersion::V2), Vec::new());
@@ -325,7 +325,7 @@ async fn servers_are_tagged_and_sent_only_over_transports_that_are_advertised() 
     assert_eq!(sent, json!({"type": "stdio", "name": "notes", "command": "/bin/notes", "env": env}));
     for (capabilities, transport) in [(json!({}), stdio), (json!({"mcp": {"stdio": {}, "http": {}}}), sse)] {
         let (refused, command) = open(capabilities, transport).await;
-        assert_eq!(refused.err().map(|error| error.code()), Some("MCP_UNSUPPORTED"));
+        assert_eq!(refused.err().map(|error| error.code()), Some("MCP_UNSUPPORTED".into()));
         assert_eq!(methods(&command), ["initialize"]);
     }
 }

@@ -237,7 +237,7 @@ async fn temporary_load_failure_is_not_reported_as_an_unknown_session() {
     let mut editor = bench.editor(&bench.agent(&script)).await;
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
     let message = "the agent \"scripted\" did not restore the session theirs: session/resume failed: the disk is busy (-32603)";
-    let hint = "no session was opened; do what the agent's words ask for, then try again";
+    let hint = "no session was opened; do what the agent's message asks for, then try again";
     let acpx = json!({ "code": "SESSION_NOT_RESTORED", "hint": hint });
     let data = json!({ "details": format!("{message}; {hint}"), "acpx": acpx });
     assert_eq!(error, json!({ "code": -32603, "message": message, "data": data }));

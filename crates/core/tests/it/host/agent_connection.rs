@@ -59,7 +59,7 @@ async fn session_of_another_agent_is_unknown_to_a_connection_with_an_agent() {
     let mut shell = bench.client().await;
     bench.resume(&mut shell, &other).await;
     let nothing = json!({ "sessionId": "nothing", "cwd": bench.home.path() });
-    assert_eq!(refusal(&mut shell, "session/resume", &nothing).await.code(), "NO_SESSION");
+    assert_eq!(refusal(&mut shell, "session/resume", &nothing).await.code().as_str(), "NO_SESSION");
 }
 
 #[tokio::test]

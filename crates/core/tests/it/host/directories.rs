@@ -146,7 +146,7 @@ async fn load_of_a_moved_project_fails_before_the_replay_with_hint() {
 
     let problem = format!("the session {session} works in {link}, and was asked for in {new}");
     let moving = format!("acpx sessions move {session} --cwd '{new}'");
-    let hint = format!("ask for it in {link}; if its project has moved: {moving}");
+    let hint = format!("open it in {link}; if its project has moved: {moving}");
     let expected = Linked::error("SESSION_WORKS_ELSEWHERE", &problem, &hint);
     assert_eq!(linked.refused(&new).await, expected);
 

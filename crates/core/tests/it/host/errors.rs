@@ -19,7 +19,13 @@ use crate::engine::{everything, faithful};
 /// What a client can tell of a refusal: number, code, whether there is a hint, the turn, the agent's words.
 fn whole(refusal: &HostErrorResponse) -> (i64, &str, bool, Option<u64>, Option<Value>) {
     let acp = refusal.acp().map(|acp| serde_json::from_str(acp).unwrap());
-    (refusal.number, refusal.code(), refusal.hint().is_some(), refusal.turn().map(|turn| turn.turn), acp)
+    (
+        refusal.number,
+        refusal.code().as_str(),
+        refusal.hint().is_some(),
+        refusal.turn().map(|turn| turn.turn),
+        acp,
+    )
 }
 
 #[tokio::test]
@@ -44,10 +50,10 @@ async fn agent_crash_in_session_new_leaves_no_record() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let hint =
-        "no session was opened; try again, or run the agent's command by hand to see what is wrong with it";
+        "nothing was stored; try again, or run the agent's command by hand to see what is wrong with it";
     let script = Script::new().initialize(everything()).expect("session/new").exit(9);
     let refused = refusal(&mut client, "session/new", &bench.new_params(&bench.agent(&script))).await;
-    assert_eq!((refused.code(), refused.hint()), ("AGENT_DIED", Some(hint)));
+    assert_eq!((refused.code().as_str(), refused.hint()), ("AGENT_DIED", Some(hint)));
     // One that dies when its model is set has made a session, which is taken back.
     let offered = json!({ "id": "model", "name": "Model", "category": "model", "type": "select",
         "currentValue": "a", "options": [{ "value": "a", "name": "A" }, { "value": "b", "name": "B" }] });
@@ -60,7 +66,7 @@ async fn agent_crash_in_session_new_leaves_no_record() {
     let mut params = bench.new_params(&bench.agent(&script));
     params["_meta"]["acpx"]["settings"] = json!([{ "option": "model", "value": "b" }]);
     let refused = refusal(&mut client, "session/new", &params).await;
-    assert_eq!((refused.code(), refused.hint()), ("AGENT_DIED", Some(hint)));
+    assert_eq!((refused.code().as_str(), refused.hint()), ("AGENT_DIED", Some(hint)));
     let records = bench.store().records(RecordFilter::default(), None, 9).await.unwrap();
     assert_eq!(records, []);
 }
@@ -95,7 +101,7 @@ async fn agent_error_is_equal_in_v1_response_and_v2_state() {
             ("session/prompt", Script::new().reply_error(error.clone())),
         ])
     };
-    let hint = |code: &str| acpx_core::model::AgentError::hint_of(code).unwrap();
+    let hint = |code: &str| acpx_core::model::ErrorCode::from(code).hint().unwrap();
     for version in [1, 2] {
         let told = |ways: Value| {
             if version == 1 { ways } else { json!([{ "methodId": "key", "name": "Key", "type": "agent" }]) }
@@ -191,7 +197,7 @@ async fn error_on_the_host_socket_has_acpx_data_only_on_request() {
         bench.agent(&Script::new().initialize(everything()).serve([("session/new", Script::new().exit(3))]));
     let died = "the agent \"scripted\" died (exit code 3)";
     let hint =
-        "no session was opened; try again, or run the agent's command by hand to see what is wrong with it";
+        "nothing was stored; try again, or run the agent's command by hand to see what is wrong with it";
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     for (version, wants) in [(1, false), (1, true), (2, false), (2, true)] {
         let capabilities = json!({ "_meta": { "acpx": { "errorData": wants } } });
@@ -222,7 +228,7 @@ async fn failed_host_start_reports_code_and_hint_of_its_cause() {
     std::fs::create_dir(bench.place.home()).unwrap();
     std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
     let error = bench.launcher.reach(&bench.place).await.err().expect("it does not come up");
-    assert_eq!((error.code(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
+    assert_eq!((error.code().as_str(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
     std::fs::remove_file(bench.place.store()).unwrap();
     bench.client().await;
 
@@ -231,7 +237,7 @@ async fn failed_host_start_reports_code_and_hint_of_its_cause() {
     let place = HostPlace::new(bench.home.join("other"), None, bench.home.path());
     for launcher in [silent, missing] {
         let error = launcher.reach(&place).await.err().expect("it is no host");
-        assert_eq!(error.code(), "HOST_NOT_STARTED", "{error}");
+        assert_eq!(error.code().as_str(), "HOST_NOT_STARTED", "{error}");
     }
 }
 
@@ -263,7 +269,11 @@ async fn invalid_request_is_refused_with_the_wrong_field() {
     ];
     for (method, params, code, words) in table {
         let refused = refusal(&mut client, method, &params).await;
-        assert_eq!((refused.code(), refused.to_string().contains(words)), (code, true), "{refused:?}");
+        assert_eq!(
+            (refused.code().as_str(), refused.to_string().contains(words)),
+            (code, true),
+            "{refused:?}"
+        );
     }
 }
 
@@ -287,7 +297,7 @@ async fn overlong_prompt_has_one_error_for_every_detector() {
     for (bytes, code) in [(64 << 10, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
         let params = prompt_params(record, &"x".repeat(bytes), json!({}));
         let error = client.call::<Value>("session/prompt", &params).await.expect_err("it is too long");
-        assert_eq!(error.code(), code, "{error}");
+        assert_eq!(error.code().as_str(), code, "{error}");
     }
     assert_eq!(super::prompt(&mut client, record, "short").await["stopReason"], "end_turn");
     client.close().await;

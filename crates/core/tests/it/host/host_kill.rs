@@ -121,7 +121,7 @@ async fn repeated_request_after_a_kill_runs_or_reports_interrupted() {
     assert_eq!((&resumed["_meta"]["acpx"], starts_of(&argv)), (&ids, 1));
     let running = prompt_params(&record, "running", json!({ "requestId": "running" }));
     let refused = super::refusal(&mut client, "session/prompt", &running).await;
-    assert_eq!((refused.code(), refused.turn().unwrap().turn), ("INTERRUPTED", 1));
+    assert_eq!((refused.code().as_str(), refused.turn().unwrap().turn), ("INTERRUPTED", 1));
     let waiting = prompt_params(&record, "waiting", json!({ "requestId": "waiting" }));
     let answer: Value = client.call("session/prompt", &waiting).await.unwrap();
     assert_eq!((&answer["stopReason"], starts_of(&argv)), (&json!("end_turn"), 2));

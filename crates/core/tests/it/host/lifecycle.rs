@@ -120,7 +120,7 @@ async fn stopped_host_ends_everything_and_answers_open_requests() {
         _ => None,
     });
     let interrupted = answer.await.unwrap_err();
-    assert_eq!((interrupted.code(), interrupted.turn().unwrap().turn), ("INTERRUPTED", 1));
+    assert_eq!((interrupted.code().as_str(), interrupted.turn().unwrap().turn), ("INTERRUPTED", 1));
     assert!(one.next().await.is_none());
     // What waits goes on waiting, in the store: its client finds the host gone, and asks the next one.
     while let Some(said) = two.next().await {
@@ -284,7 +284,7 @@ async fn host_whose_store_was_removed_acknowledges_no_prompt_and_exits() {
         lose(&bench);
         let params = prompt_params(&record, "lost", json!({}));
         match client.call::<Value>("session/prompt", &params).await {
-            Err(HostError::Refused(refusal)) => assert_eq!(refusal.code(), "STORE_GONE", "{name}"),
+            Err(HostError::Refused(refusal)) => assert_eq!(refusal.code().as_str(), "STORE_GONE", "{name}"),
             // It may have gone before it was asked.
             Err(HostError::Lost) => {}
             other => panic!("{name}: {other:?}"),

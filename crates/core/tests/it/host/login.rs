@@ -177,7 +177,7 @@ async fn terminal_logins_are_forwarded_to_the_client_that_can_run_them() {
     // A command has a terminal, whatever the editor before it had.
     let mut shell = bench.client().await;
     let error = super::refusal(&mut shell, "session/new", &bench.new_params(&argv)).await;
-    assert_eq!((error.code(), told_terminal(&argv).last()), ("AUTH_REQUIRED", Some(&json!(true))));
+    assert_eq!((error.code().as_str(), told_terminal(&argv).last()), ("AUTH_REQUIRED", Some(&json!(true))));
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ async fn named_pipe_in_place_of_a_file_or_directory_is_refused() {
 
     let mut params = bench.new_params(&argv);
     params["cwd"] = json!(file);
-    assert_eq!(super::refusal(&mut client, "session/new", &params).await.code(), "BAD_DIRECTORY");
+    assert_eq!(super::refusal(&mut client, "session/new", &params).await.code().as_str(), "BAD_DIRECTORY");
     let list: Value = client.call("session/list", &json!({ "cwd": file })).await.unwrap();
     assert_eq!(list["sessions"], json!([]));
 }

@@ -203,7 +203,7 @@ async fn the_shell_chooses_the_model_by_set_model() {
 
     let unknown = with_settings(bench.resume_params(record), json!([{ "option": "model", "value": "x" }]));
     let refused = refusal(&mut shell, "session/resume", &unknown).await;
-    let said = (refused.code(), refused.to_string(), refused.hint());
+    let said = (refused.code().as_str(), refused.to_string(), refused.hint());
     assert_eq!(
         said,
         ("SETTING_BAD_VALUE", r#"the model cannot be "x""#.to_owned(), Some("it can be default, haiku"))

@@ -24,7 +24,7 @@ impl Bench {
     /// Has the host started, and tells why that did not work.
     async fn refused(&self) -> String {
         let error = self.launcher.reach(&self.place).await.err().expect("it does not come up");
-        assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
+        assert_eq!(error.code().as_str(), "HOST_DIRECTORY_UNSAFE");
         error.to_string()
     }
 }
@@ -67,7 +67,7 @@ async fn client_does_not_connect_to_a_socket_others_could_have_made() {
     let directory = bench.sockets();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
     let error = acpx_core::client::running(&bench.place).await.err().expect("it is not safe");
-    assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
+    assert_eq!(error.code().as_str(), "HOST_DIRECTORY_UNSAFE");
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
 }
 

@@ -78,7 +78,7 @@ async fn new_session_whose_agent_fails_leaves_the_existing_one() {
     let (first, _) = make(&mut client, &bench.shell_params(&argv, json!({}))).await;
     let mut params = bench.shell_params(&argv, json!({}));
     params["_meta"]["acpx"]["agent"]["argv"] = json!(["/no/such/agent"]);
-    assert_eq!(refusal(&mut client, "session/new", &params).await.code(), "AGENT_NOT_FOUND");
+    assert_eq!(refusal(&mut client, "session/new", &params).await.code().as_str(), "AGENT_NOT_FOUND");
     assert_eq!(bench.open_records().await, [(first.clone(), None)]);
     assert_eq!(prompt(&mut client, &first, "still there?").await["stopReason"], "end_turn");
 }

@@ -78,7 +78,7 @@ async fn session_whose_settings_fail_is_not_created_and_an_existing_stays() {
     let wanted = json!([{"option": "model", "value": "m3"}]);
     let params = with_settings(shell(bench.new_params(&argv)), wanted);
     let refused = refusal(&mut client, "session/new", &params).await;
-    let said = (refused.number, refused.code(), refused.to_string(), refused.hint());
+    let said = (refused.number, refused.code().as_str(), refused.to_string(), refused.hint());
     let message = r#"the option engine cannot be "m3""#.to_owned();
     assert_eq!(said, (-32602, "SETTING_BAD_VALUE", message, Some("it can be m1, m2")));
     let record = bench.record(there["sessionId"].as_str().unwrap()).await;
@@ -88,7 +88,7 @@ async fn session_whose_settings_fail_is_not_created_and_an_existing_stays() {
     unknown = with_settings(unknown, json!([{"option": "effort", "value": "high"}]));
     let refused = refusal(&mut client, "session/resume", &unknown).await;
     let message = r#"the session has no option "effort""#.to_owned();
-    let said = (refused.code(), refused.to_string(), refused.hint());
+    let said = (refused.code().as_str(), refused.to_string(), refused.hint());
     assert_eq!(said, ("SETTING_NOT_OFFERED", message, Some("the session has mode, engine")));
 }
 

@@ -365,7 +365,7 @@ async fn additional_directories_are_only_for_supporting_agents() {
     let mut params = bench.new_params(&without);
     params["additionalDirectories"] = json!([more]);
     let refusal = super::refusal(&mut shell, "session/new", &params).await;
-    assert_eq!(refusal.code(), "DIRECTORIES_UNSUPPORTED");
+    assert_eq!(refusal.code().as_str(), "DIRECTORIES_UNSUPPORTED");
 }
 
 #[tokio::test]

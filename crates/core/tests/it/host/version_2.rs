@@ -379,7 +379,7 @@ async fn session_state_comes_with_its_event_and_failure_with_hint() {
         assert_eq!(stands["_meta"]["acpx"]["seq"], answer.unwrap()["_meta"]["acpx"]["seq"], "{stands}");
         if index == 0 {
             let fault = &stands["update"]["error"]["data"]["acpx"];
-            let hint = "what was said until then is kept; prompt again to go on";
+            let hint = "the output until then is kept; prompt again to continue";
             let turn = json!({ "turn": 1, "requestId": fault["turn"]["requestId"] });
             assert_eq!(fault, &json!({ "code": "INTERRUPTED", "hint": hint, "turn": turn }));
         }

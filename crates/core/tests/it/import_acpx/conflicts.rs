@@ -328,7 +328,7 @@ async fn missing_npm_directory_is_no_news_and_an_import_reports_it() {
     let sessions = home.sessions();
     let (host, none) = (host("h"), HashSet::new());
     let nothing = import(&home.store, &sessions, keeping(&host, &none));
-    assert_eq!(nothing.await.unwrap_err().code(), "IMPORT_DIRECTORY");
+    assert_eq!(nothing.await.unwrap_err().code().as_str(), "IMPORT_DIRECTORY");
 }
 
 fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions<'a> {

@@ -134,7 +134,7 @@ fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_one_that_is_worke
     let mut log = log();
     log.begin(1, "refused");
     log.answer(1, r#""error":{"code":-32602,"message":"no"}"#);
-    let error = FactError { code: "AGENT".to_owned(), message: "no".to_owned() };
+    let error = FactError { code: "AGENT".into(), message: "no".to_owned() };
     log.fact(&Fact::TurnEnded { turn: 1, stop_reason: None, error: Some(error) });
     log.turn = None;
     assert_eq!(live(&log, second()), [] as [Value; 0]);
@@ -156,7 +156,7 @@ fn a_turn_that_fails_after_its_prompt_was_refused_late_keeps_the_code_of_the_ref
     log.begin(1, "x");
     log.update(&state("running").to_string());
     log.answer(1, r#""error":{"code":-32602,"message":"no"}"#);
-    let error = FactError { code: "AGENT".to_owned(), message: "no".to_owned() };
+    let error = FactError { code: "AGENT".into(), message: "no".to_owned() };
     log.fact(&Fact::TurnEnded { turn: 1, stop_reason: None, error: Some(error) });
     let told = live(&log, second());
     let error = &told.last().unwrap()["error"];

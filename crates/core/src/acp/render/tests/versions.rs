@@ -84,7 +84,7 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
     let ended = |turn| Fact::TurnEnded {
         turn,
         stop_reason: None,
-        error: Some(FactError { code: "AGENT_DIED".to_owned(), message: "it died".to_owned() }),
+        error: Some(FactError { code: "AGENT_DIED".into(), message: "it died".to_owned() }),
     };
     log.push(Direction::Ours, EventKind::Fact, &ended(2).to_body());
     let mut rendering = RecordRenderer::new(&record(), second());

@@ -69,7 +69,7 @@ fn resume(own: u64, from: &str) -> String {
 /// The error of a request that no host has answered, as an editor receives it.
 fn lost(method: &str) -> RpcError {
     let what = format!("the host went away before it answered {method}");
-    let details = format!("{what}; ask again: another host is there, and what was kept is there");
+    let details = format!("{what}; try again: a new host is started, and everything stored is there");
     RpcError::internal(what).with_data(&serde_json::json!({ "details": details }).to_string())
 }
 

@@ -75,7 +75,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
     };
     let ended = Fact::TurnEnded { turn: 1, stop_reason: Some("end_turn".to_owned()), error: None };
     let message = "npm acpx kept no end of this turn; it is not sent again".to_owned();
-    let error = Some(FactError { code: "INTERRUPTED".to_owned(), message });
+    let error = Some(FactError { code: "INTERRUPTED".into(), message });
     let expected = [
         ImportStep::Session {
             session: AcpSessionId::new("s").unwrap(),

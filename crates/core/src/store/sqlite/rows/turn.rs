@@ -182,7 +182,7 @@ impl<'a> StateColumns<'a> {
             TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Self {
                 state: ENDED,
                 ended_at: Some(at.as_millis()),
-                error_code: Some(&error.code),
+                error_code: Some(error.code.as_str()),
                 error_message: Some(&error.message),
                 error_acp: error.acp.as_deref(),
                 ..Self::default()

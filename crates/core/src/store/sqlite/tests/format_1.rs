@@ -104,7 +104,7 @@ async fn a_file_of_format_1_is_brought_to_ours_and_says_all_it_said() {
     old_file(&path);
     assert_eq!(format(&path), 1);
     let refused = SqliteStore::open(&path, Access::ReadOnly).unwrap_err();
-    assert_eq!(refused.code(), "STORE_OLDER");
+    assert_eq!(refused.code().as_str(), "STORE_OLDER");
     let expected = (old_records().to_vec(), old_events(), old_turns().to_vec(), old_turns()[3..].to_vec());
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadWrite).unwrap()).await, expected);
     assert_eq!(format(&path), formats().0);

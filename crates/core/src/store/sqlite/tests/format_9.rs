@@ -8,7 +8,7 @@ async fn a_store_of_format_9_opens_with_all_it_holds() {
     let (_home, path) = place();
     sql(&path, include_str!("format_9.sql"));
     assert_eq!(format(&path), 9);
-    assert_eq!(SqliteStore::open(&path, Access::ReadOnly).unwrap_err().code(), "STORE_OLDER");
+    assert_eq!(SqliteStore::open(&path, Access::ReadOnly).unwrap_err().code().as_str(), "STORE_OLDER");
     let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
     assert_eq!(format(&path), formats().0);
     let (expected, ended) = full();

@@ -33,7 +33,7 @@ fn made(path: &Path, size_limit: Option<u64>) -> WriteConnection {
 
 fn said(answers: Vec<WriteResult>) -> Vec<String> {
     let said =
-        |answer: WriteResult| answer.map_or_else(|error| error.code().to_owned(), |_| "kept".to_owned());
+        |answer: WriteResult| answer.map_or_else(|error| error.code().to_string(), |_| "kept".to_owned());
     answers.into_iter().map(said).collect()
 }
 
