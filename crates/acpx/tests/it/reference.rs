@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::acpx::Place;
+use crate::acpx::{Place, eventually};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -178,17 +178,44 @@ fn json_output_of_commands_matches_the_page() {
         &["demo", "sessions", "close"],
         &["host", "stop"],
     ];
-    for line in lines {
-        for value in place.json_lines(line) {
-            match (&value, value["action"].as_str()) {
-                (Value::Array(rows), _) => rows.iter().for_each(|row| check("record", row, &objects)),
-                (_, Some(action)) => check(action, &value, &objects),
-                (Value::Object(object), None) if object.contains_key("jsonrpc") => {}
-                (_, None) => {
-                    let name = if value["entries"].is_array() { "history" } else { "record" };
-                    check(name, &value, &objects);
-                }
+    lines.iter().for_each(|line| drop(run(&place, line, &objects)));
+}
+
+#[test]
+fn json_output_about_requests_lineage_and_tokens_matches_the_page() {
+    let page = read("docs/reference/json.md");
+    let objects = objects(&page);
+    let place = Place::new();
+    let run = |line: &[&str]| run(&place, line, &objects);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let first = text(&run(&["demo", "sessions", "new"])["acpxSessionId"]);
+    run(&["--non-interactive-permissions", "wait", "demo", "--no-wait", "permission"]);
+    let questions = || run(&["pending"])["questions"].clone();
+    eventually("a request is pending", || questions()[0].is_object());
+    run(&["demo", "status"]);
+    run(&["approve", &text(&questions()[0]["questionId"])]);
+    eventually("the turn is over", || run(&["demo", "status"])["turn"].is_null());
+    run(&["demo", "sessions", "reset"]);
+    run(&["demo", "sessions", "restore", "--to", &first]);
+    let token = text(&run(&["token", "new"])["tokenId"]);
+    run(&["token", "revoke", &token]);
+    run(&["host", "restart"]);
+    run(&["demo", "sessions", "delete"]);
+}
+
+/// Runs a command, checks every line of its output and returns the last one.
+fn run(place: &Place, line: &[&str], objects: &BTreeMap<&str, BTreeMap<&str, bool>>) -> Value {
+    let values = place.json_lines(line);
+    for value in &values {
+        match (value, value["action"].as_str()) {
+            (Value::Array(rows), _) => rows.iter().for_each(|row| check("record", row, objects)),
+            (_, Some(action)) => check(action, value, objects),
+            (Value::Object(object), None) if object.contains_key("jsonrpc") => {}
+            (_, None) => {
+                let name = if value["entries"].is_array() { "history" } else { "record" };
+                check(name, value, objects);
             }
         }
     }
+    values.last().cloned().unwrap_or_default()
 }
