@@ -1,7 +1,7 @@
 //! `acpx approve` and `acpx deny`: answer a pending request of an agent, from any terminal on this machine.
 
 use acpx_core::client::HostClient;
-use acpx_core::protocol::meta::IdsMeta;
+use acpx_core::model::SessionIdentity;
 use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
@@ -40,7 +40,7 @@ async fn answer(
     command: &AnswerCommand,
     reach: &HostLocator,
     talk: &mut HostSession<'_>,
-) -> Result<(IdsMeta, bool), HostSessionError> {
+) -> Result<(SessionIdentity, bool), HostSessionError> {
     let Some(mut client) = talk.during(reach.running()).await? else {
         return Err(no_question(command).into());
     };

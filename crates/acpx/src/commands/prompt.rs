@@ -198,7 +198,7 @@ async fn attempt(
     setup_request::say_what_is_shown(resume.wanted(), &answer, talk.console);
     if let Some((_, meta)) = setup_request::read(&answer) {
         output::keeps_its_own(&meta, talk.console);
-        if let Some(how) = &meta.awakening {
+        if let Some(how) = &meta.agent.awakening {
             output::awake(how, talk.console);
         }
     }

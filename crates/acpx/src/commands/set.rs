@@ -49,10 +49,10 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<()
         setup_request::say_what_is_shown(resume.wanted(), &reply, &mut console);
         let shown = setup_request::shown(&reply, command.option.as_deref());
         let value = &shown.unwrap_or_else(|| SettingValue::Id(value.as_str().into()));
-        let woken = meta.awakening.filter(|how| how.by != "live");
+        let woken = meta.agent.awakening.filter(|how| how.by != "live");
         if let Some(how) = &woken {
             output::awake(how, &mut console);
-            output::unmet(&meta.unmet_settings, &mut console);
+            output::unmet(&meta.agent.unmet_settings, &mut console);
         }
         let resumed = woken.is_some();
         // If the agent has no option for the mode, the mode itself was set.

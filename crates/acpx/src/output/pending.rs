@@ -2,7 +2,7 @@
 
 use std::io;
 
-use acpx_core::protocol::meta::IdsMeta;
+use acpx_core::model::SessionIdentity;
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
@@ -39,8 +39,8 @@ pub(crate) fn pending(questions: &[PendingRequestMeta], console: &mut Console<'_
 
 fn text(question: &PendingRequestMeta) -> String {
     let session = match &question.name {
-        Some(name) => format!("{} {name} ({})", question.agent, question.ids.acpx_record_id),
-        None => format!("{} ({})", question.agent, question.ids.acpx_record_id),
+        Some(name) => format!("{} {name} ({})", question.agent, question.ids.record),
+        None => format!("{} ({})", question.agent, question.ids.record),
     };
     let mut text = format!("{}\t{}\n{}", question.question_id, subject(question), details_of(question));
     text.push_str(&form_of(question));
@@ -97,12 +97,12 @@ struct AnswerObject<'a> {
     question_id: &'a str,
     approved: bool,
     #[serde(flatten)]
-    ids: &'a IdsMeta,
+    ids: &'a SessionIdentity,
 }
 
 /// Writes that a pending request was answered.
 pub(crate) fn answered(
-    ids: &IdsMeta,
+    ids: &SessionIdentity,
     question_id: &str,
     approved: bool,
     console: &mut Console<'_>,

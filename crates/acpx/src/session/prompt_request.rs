@@ -292,9 +292,9 @@ pub(crate) fn told_ids(outcome: &PromptOutcome) -> Option<SessionIdentity> {
         PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => None,
         PromptOutcome::Answered(answer, _) => {
             let answer: HostPromptAnswer = serde_json::from_str(answer).ok()?;
-            answer.meta.acpx.ids?.identity()
+            answer.meta.acpx.ids
         }
-        PromptOutcome::Failed(refusal, _) => refusal.turn()?.ids.as_ref()?.identity(),
+        PromptOutcome::Failed(refusal, _) => refusal.turn()?.ids.clone(),
     }
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn read(answer: &str) -> Option<(SessionIdentity, SessionMeta)> {
         meta: AcpxMeta<SessionMeta>,
     }
     let meta = serde_json::from_str::<Answer>(answer).ok()?.meta.acpx;
-    Some((meta.ids.identity()?, meta))
+    Some((meta.ids.clone(), meta))
 }
 
 /// The value of an option in a reply, by id or category; without an option, the mode.

@@ -125,7 +125,7 @@ impl Connection {
             additional_directories: call.additional_directories,
             mcp_servers,
             besides: self.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
-            login: start.login.unwrap_or_default().into(),
+            login: start.launch.login.unwrap_or_default(),
             logged_in: self.login.clone(),
             capabilities: self.capabilities(),
             start_wait: self.access.start_wait(start, &agent),
@@ -219,7 +219,7 @@ impl Connection {
 
     /// Sets how long the session's agent may be idle, if the client names a time.
     pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
-        let Some(millis) = start.idle_ms else { return Ok(()) };
+        let Some(millis) = start.launch.idle_ms else { return Ok(()) };
         let limit = (millis > 0).then(|| Duration::from_millis(millis));
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
     }

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A string that cannot be the id it was read as.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,12 @@ macro_rules! string_id {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(source)?).map_err(D::Error::custom)
             }
         }
     };
@@ -83,6 +90,13 @@ impl AgentSessionId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentSessionId {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let blank = || D::Error::custom("the agent session id is blank");
+        Self::from_agent(&String::deserialize(source)?).ok_or_else(blank)
     }
 }
 
@@ -145,7 +159,7 @@ impl ForwardId {
 }
 
 /// The three ids of a session as clients receive them. The third is present only when known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionIdentity {
     /// Ours; it never changes.
     #[serde(rename = "acpxRecordId")]
@@ -154,7 +168,7 @@ pub struct SessionIdentity {
     #[serde(rename = "acpxSessionId")]
     pub session: AcpSessionId,
     /// The harness's own, once the agent has sent it.
-    #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "agentSessionId", default, skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<AgentSessionId>,
 }
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// One login method of an agent, from its response to `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginMethod {
@@ -44,7 +46,8 @@ pub struct LoginVariable {
 }
 
 /// What to do if an agent offers logins and no credential is set for any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LoginPolicy {
     /// Continue: it may be logged in already.
     #[default]

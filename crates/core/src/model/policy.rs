@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 mod tool_policy;
 mod tool_use;
 
@@ -22,22 +24,25 @@ pub struct PermissionPolicy {
     pub unasked: UnattendedPolicy,
 }
 
-/// The decision for tools without a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The decision for tools without a rule, the strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
-    /// Everything is approved.
-    ApproveAll,
+    /// Everything is rejected.
+    DenyAll,
     /// Reading and searching are approved; a client decides the rest.
     #[default]
     ApproveReads,
-    /// Everything is rejected.
-    DenyAll,
-    /// A client decides everything.
+    /// Everything is approved.
+    ApproveAll,
+    /// A client decides everything. On the wire the mode is absent then.
+    #[serde(skip)]
     Ask,
 }
 
 /// What happens to a request that no client can answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum UnattendedPolicy {
     /// The request is rejected, unless it only reads.
     #[default]

@@ -1,5 +1,7 @@
 //! How to restore a session. A prompt's own options are stored with its turn, so they hold after a crash.
 
+use serde::{Deserialize, Serialize};
+
 /// How to restore a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WakeOptions {
@@ -9,15 +11,18 @@ pub struct WakeOptions {
     pub carry_history: bool,
 }
 
-/// When a fresh ACP session may replace one that the agent does not restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When a fresh ACP session may replace one that the agent does not restore. The aliases are names of earlier versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fallback {
     /// If the agent reports the session as not found, or can restore nothing. It is announced.
     #[default]
+    #[serde(alias = "fresh")]
     Auto,
     /// Also after any other refusal. It is announced.
     Always,
     /// Never: the command fails and the record keeps its session.
+    #[serde(alias = "refuse")]
     Never,
     /// At once, without an attempt to restore: the user requested a fresh session.
     Reset,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AgentProfile, ProtocolVersion};
+use crate::model::{AgentProfile, Fallback, LoginPolicy, ProtocolVersion};
 
 mod answers;
 mod conversions;
@@ -18,12 +18,12 @@ mod turn_terms;
 mod wait_reason;
 
 pub use answers::{
-    AwakeningMeta, DeletedMeta, IdsMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
+    AgentStateMeta, AwakeningMeta, DeletedMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
     SessionMeta, TurnMeta, UnmetSettingMeta,
 };
 pub use environment::{SecretVariablesMeta, VariablesMeta};
 pub use forgotten_settings::ForgottenMeta;
-pub use turn_terms::{PolicyMeta, TurnTermsMeta, UnattendedMeta};
+pub use turn_terms::TurnTermsMeta;
 pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 
 /// The supported versions of the protocol between our clients and a host. Version 2 added remote clients.
@@ -92,6 +92,24 @@ pub struct ClientMeta {
     /// The agent of its sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentMeta>,
+    /// How agents are started.
+    #[serde(flatten)]
+    pub launch: LaunchMeta,
+    /// The client's working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Whether every update carries its event number.
+    #[serde(skip_serializing_if = "is_false")]
+    pub seq: bool,
+    /// Permissions and time limits of turns.
+    #[serde(flatten)]
+    pub terms: TurnTermsMeta,
+}
+
+/// How agents are started, for one request or for all requests of a connection.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LaunchMeta {
     /// The agents' complete environment. It is never persisted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(OsText, OsText)>,
@@ -106,16 +124,7 @@ pub struct ClientMeta {
     pub idle_ms: Option<u64>,
     /// What to do if an agent offers logins and no credential is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub login: Option<LoginMeta>,
-    /// The client's working directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Whether every update carries its event number.
-    #[serde(skip_serializing_if = "is_false")]
-    pub seq: bool,
-    /// Permissions and time limits of turns.
-    #[serde(flatten)]
-    pub terms: TurnTermsMeta,
+    pub login: Option<LoginPolicy>,
 }
 
 /// The params of `_acpx/elsewhere`: a server's description of a remote client, sent before the client's first message.
@@ -163,21 +172,9 @@ pub struct NewMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StartMeta {
-    /// The agent's complete environment. It is never persisted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub environment: Vec<(OsText, OsText)>,
-    /// Additional variables for single agents, by agent name.
-    #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
-    pub variables: VariablesMeta,
-    /// Variables that the user marked as secrets for single agents, by agent name.
-    #[serde(skip_serializing_if = "SecretVariablesMeta::is_empty")]
-    pub secret_variables: SecretVariablesMeta,
-    /// How long the agent may be idle before it is parked; 0 means forever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_ms: Option<u64>,
-    /// What to do if the agent offers logins and no credential is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub login: Option<LoginMeta>,
+    /// How the agent is started.
+    #[serde(flatten)]
+    pub launch: LaunchMeta,
     /// How long the client waits for the agent to be ready. Then it gets an error with the pending step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_wait_ms: Option<u64>,
@@ -253,26 +250,10 @@ pub struct ReplayMeta {
 pub struct WakeOptionsMeta {
     /// What to do if the agent cannot restore it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<FallbackMeta>,
+    pub fallback: Option<Fallback>,
     /// Whether a fresh session gets the conversation so far.
     #[serde(skip_serializing_if = "is_false")]
     pub carry_history: bool,
-}
-
-/// When a fresh session may replace one that the agent did not restore. The aliases are names of earlier versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FallbackMeta {
-    /// If the agent reports it as not found, or can restore nothing.
-    #[serde(alias = "fresh")]
-    Auto,
-    /// After any refusal.
-    Always,
-    /// Never.
-    #[serde(alias = "refuse")]
-    Never,
-    /// At once, without an attempt to restore.
-    Reset,
 }
 
 /// In `session/prompt`.
@@ -297,17 +278,6 @@ pub struct PromptMeta {
     /// How to restore the session, if that is needed by then.
     #[serde(flatten)]
     pub wishes: WakeOptionsMeta,
-}
-
-/// What to do if an agent offers logins and no credential is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LoginMeta {
-    /// Continue: it may be logged in already.
-    #[default]
-    Skip,
-    /// Fail.
-    Fail,
 }
 
 /// The agent of a new session.

@@ -3,9 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::OfferedAnswer;
-
-use super::meta::IdsMeta;
+use crate::model::{OfferedAnswer, SessionIdentity};
 
 /// The params of `_acpx/pending`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +30,7 @@ pub struct PendingRequestMeta {
     pub question_id: String,
     /// The record of the agent that sent it.
     #[serde(flatten)]
-    pub ids: IdsMeta,
+    pub ids: SessionIdentity,
     /// The session's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

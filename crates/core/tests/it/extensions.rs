@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// Where the types are that cross the socket.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
+    "crates/core/src/model/ids.rs",
     "crates/core/src/protocol/meta.rs",
     "crates/core/src/protocol/meta/forgotten_settings.rs",
     "crates/core/src/protocol/meta/answers.rs",
@@ -31,7 +32,10 @@ fn members_of_types() -> BTreeMap<String, BTreeSet<String>> {
                 } else if let Some((field, _)) = field(trimmed)
                     && !attributes.contains("flatten")
                 {
-                    types.entry(name).or_insert_with(BTreeSet::new).insert(camel_case(field));
+                    let renamed =
+                        attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
+                    let member = renamed.map_or_else(|| camel_case(field), str::to_owned);
+                    types.entry(name).or_insert_with(BTreeSet::new).insert(member);
                 }
             } else if let Some(rest) = trimmed.trim_start_matches("pub ").strip_prefix("struct ")
                 && attributes.contains("Serialize")
@@ -131,12 +135,12 @@ fn remote_page_has_every_method_a_remote_client_may_call() {
 
 #[test]
 fn the_values_that_the_page_names_are_those_that_are_understood() {
-    use acpx_core::protocol::meta::{FallbackMeta, PolicyMeta};
+    use acpx_core::model::{Fallback, PermissionMode};
     let page = workspace::read("docs/reference/extensions.md");
     let quoted = workspace::quoted(&page);
-    let fallbacks = [FallbackMeta::Auto, FallbackMeta::Always, FallbackMeta::Never, FallbackMeta::Reset]
+    let fallbacks = [Fallback::Auto, Fallback::Always, Fallback::Never, Fallback::Reset]
         .map(|value| serde_json::to_value(value).unwrap());
-    let policies = [PolicyMeta::ApproveAll, PolicyMeta::ApproveReads, PolicyMeta::DenyAll]
+    let policies = [PermissionMode::ApproveAll, PermissionMode::ApproveReads, PermissionMode::DenyAll]
         .map(|value| serde_json::to_value(value).unwrap());
     for value in fallbacks.iter().chain(&policies) {
         assert!(quoted.contains(&value.as_str().unwrap()), "{value}");

@@ -1,6 +1,6 @@
 //! `acpx sessions close`: ends a session's turns and its agent, and hides it from lookup.
 
-use acpx_core::protocol::meta::IdsMeta;
+use acpx_core::model::SessionIdentity;
 use serde_json::json;
 
 use crate::commands::host_request::call_host;
@@ -19,8 +19,8 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let Some(record) = record else { return Err(kept.missing(settings, Intent::Close).await?) };
         drop(kept);
         let params = json!({ "sessionId": record.id });
-        let ids: IdsMeta = call_host("_acpx/close", &params, &record, settings, &mut console).await?;
-        let identity = ids.identity().unwrap_or_else(|| record.identity());
+        let identity: SessionIdentity =
+            call_host("_acpx/close", &params, &record, settings, &mut console).await?;
         Ok(output::closed(&identity, &mut console)?)
     })
 }

@@ -67,9 +67,9 @@ async fn apply(
     let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
     setup_request::say_what_is_shown(resume.wanted(), &reply, console);
     output::keeps_its_own(&meta, console);
-    if let Some(how) = &meta.awakening {
+    if let Some(how) = &meta.agent.awakening {
         output::awake(how, console);
-        output::unmet(&meta.unmet_settings, console);
+        output::unmet(&meta.agent.unmet_settings, console);
     }
     let mut not_applied = not_taken(&meta);
     if let Some(wanted) = wants_newer(options, record)

@@ -19,15 +19,14 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let record = meant(&RecordLookup::open()?, settings).await?;
         let MovedMeta { ids, staying_directories } = if works_in(&record, &settings.cwd) {
             // It is there already, and its agent need not be restarted.
-            MovedMeta { ids: record.identity().into(), staying_directories: Vec::new() }
+            MovedMeta { ids: record.identity(), staying_directories: Vec::new() }
         } else {
             let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
             let moved = call_host("_acpx/move", &params, &record, settings, &mut console).await;
             moved.map_err(with_close_hint)?
         };
-        let identity = ids.identity().unwrap_or_else(|| record.identity());
         let moved = SessionMove {
-            identity: &identity,
+            identity: &ids,
             from: record.cwd.as_path(),
             cwd: settings.cwd.as_path(),
             staying_directories: &staying_directories,

@@ -1,7 +1,7 @@
 //! `acpx sessions reset`: continues a session in a fresh ACP session, for an agent that keeps failing to restore it.
 
-use acpx_core::model::{LineageReason, Record};
-use acpx_core::protocol::meta::{FallbackMeta, RestoreMeta, WakeOptionsMeta};
+use acpx_core::model::{Fallback, LineageReason, Record};
+use acpx_core::protocol::meta::{RestoreMeta, WakeOptionsMeta};
 
 use crate::commands::host_request::{ResumedSession, restore_meta, resume_session};
 use crate::error::CliError;
@@ -16,7 +16,7 @@ pub(crate) fn run(settings: &CommandSettings, carry_history: bool) -> Result<(),
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = RecordLookup::open()?.open_one(settings).await?;
-        let wishes = WakeOptionsMeta { fallback: Some(FallbackMeta::Reset), carry_history };
+        let wishes = WakeOptionsMeta { fallback: Some(Fallback::Reset), carry_history };
         let meta = RestoreMeta { wishes, ..restore_meta(&record, settings, None) };
         change_session(meta, LineageReason::Reset, &record, settings, &mut console).await
     })
@@ -32,7 +32,7 @@ pub(super) async fn change_session(
 ) -> Result<(), CliError> {
     let resume = ResumeParams::new(record, settings, None, meta);
     let ResumedSession { identity, meta, .. } = resume_session(&resume, record, settings, console).await?;
-    output::unmet(&meta.unmet_settings, console);
+    output::unmet(&meta.agent.unmet_settings, console);
     let from = &record.lineage.current().session;
     Ok(output::session_changed(&SessionChange { identity: &identity, from, reason }, console)?)
 }

@@ -1,3 +1,4 @@
+use acpx_core::model::{AcpSessionId, RecordId};
 use acpx_core::protocol::OptionMeta;
 use serde_json::{Value, json};
 
@@ -12,10 +13,10 @@ fn question(tool: &Value) -> PendingRequestMeta {
     };
     PendingRequestMeta {
         question_id: "3f9c1a7be052".to_owned(),
-        ids: IdsMeta {
-            acpx_record_id: "r1".to_owned(),
-            acpx_session_id: "s1".to_owned(),
-            agent_session_id: None,
+        ids: SessionIdentity {
+            record: RecordId::new("r1").unwrap(),
+            session: AcpSessionId::new("s1").unwrap(),
+            agent_session: None,
         },
         name: Some("work".to_owned()),
         agent: "claude".to_owned(),

@@ -21,7 +21,7 @@ use crate::model::{
 };
 use crate::protocol::acpx_meta::{problem, read_meta};
 use crate::protocol::meta::{
-    CancelMeta, NewMeta, PolicyMeta, PromptMeta, RemoteClientMeta, RestoreMeta, SettingMeta, StartMeta,
+    CancelMeta, LaunchMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, SettingMeta, StartMeta,
     TurnTermsMeta,
 };
 use crate::protocol::rpc_error;
@@ -245,7 +245,7 @@ impl ClientAccess {
         own: &TurnTermsMeta,
         connection: &TurnTermsMeta,
     ) -> Result<TurnTermsMeta, CallError> {
-        if own.policy == Some(PolicyMeta::ApproveAll) {
+        if own.policy == Some(PermissionMode::ApproveAll) {
             self.check(UserAction::ApproveAll)?;
         }
         if own.tool_policy.is_some() {
@@ -254,7 +254,7 @@ impl ClientAccess {
         let mut terms = own.clone().or(connection);
         if self.is_confined() {
             terms.remove_approvals();
-            terms.policy = terms.policy.or(PolicyMeta::of(PermissionMode::default()));
+            terms.policy = terms.policy.or(Some(PermissionMode::default()));
         }
         Ok(terms)
     }
@@ -316,11 +316,9 @@ impl RestrictedMeta for RestoreMeta {
 
 impl RestrictedMeta for StartMeta {
     fn restrict(&mut self, remote: &RemoteClientMeta) {
-        self.environment.clear();
-        self.variables.clear();
-        self.secret_variables.clear();
+        let idle_ms = self.launch.idle_ms.map(|wanted| shorter_idle(wanted, remote.client.launch.idle_ms));
+        self.launch = LaunchMeta { idle_ms, login: self.launch.login, ..LaunchMeta::default() };
         self.mcp_source = None;
-        self.idle_ms = self.idle_ms.map(|wanted| shorter_idle(wanted, remote.client.idle_ms));
     }
 }
 

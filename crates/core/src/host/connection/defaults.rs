@@ -60,13 +60,14 @@ impl Defaults {
     /// Fills in what a request that may start an agent leaves open.
     pub(crate) fn complete(&self, start: &mut StartMeta) {
         let client = self.client();
-        if start.environment.is_empty() {
-            start.environment.clone_from(&client.environment);
-            start.variables.clone_from(&client.variables);
-            start.secret_variables.clone_from(&client.secret_variables);
+        let (own, default) = (&mut start.launch, &client.launch);
+        if own.environment.is_empty() {
+            own.environment.clone_from(&default.environment);
+            own.variables.clone_from(&default.variables);
+            own.secret_variables.clone_from(&default.secret_variables);
         }
-        start.idle_ms = start.idle_ms.or(client.idle_ms);
-        start.login = start.login.or(client.login);
+        own.idle_ms = own.idle_ms.or(default.idle_ms);
+        own.login = own.login.or(default.login);
         start.with_seq |= client.seq;
     }
 }

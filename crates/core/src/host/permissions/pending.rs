@@ -17,7 +17,6 @@ use crate::sync::Lock;
 
 use super::tool_call_snapshot::{AnswerBytes, RequestedCall, ToolCallSnapshot};
 use crate::host::Host;
-use crate::protocol::meta::IdsMeta;
 use crate::protocol::pending_requests::{
     AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
@@ -227,7 +226,7 @@ pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, C
         let PendingDetails { title, kind, tool_call, elicitation, left_out } = details;
         questions.push(PendingRequestMeta {
             question_id: id,
-            ids: record.identity().into(),
+            ids: record.identity(),
             name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
             agent: record.agent.label().into_owned(),
             cwd: record.cwd.to_string(),
@@ -262,7 +261,7 @@ pub(crate) async fn answer(host: &Host, params: AnswerParams) -> Result<String, 
     if !was_sent || !counted.await.unwrap_or(false) {
         return Err(rpc_error::no_question(&question_id));
     }
-    Ok(serde_json::to_string(&IdsMeta::from(record.identity())).expect("ids are text"))
+    Ok(serde_json::to_string(&record.identity()).expect("ids are text"))
 }
 
 /// The listed details of one request.

@@ -13,7 +13,7 @@ use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::host::permissions::pending;
 use crate::protocol::acpx_meta::{problem, read_params};
-use crate::protocol::meta::{ForgottenMeta, IdsMeta, MovedMeta, PROTOCOL, WaitReasonAnswer, WaitReasonMeta};
+use crate::protocol::meta::{ForgottenMeta, MovedMeta, PROTOCOL, WaitReasonAnswer, WaitReasonMeta};
 use crate::protocol::rpc_error;
 
 #[derive(Deserialize)]
@@ -108,7 +108,7 @@ async fn close(client: &Connection, of: OfSession) -> Result<String, CallError> 
     let identity = session.identity().ok_or_else(|| rpc_error::unknown(session.record_id()))?;
     session.close().await.map_err(|error| client.refused(&error))?;
     client.attachments.detach(session.record_id()).await;
-    Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+    Ok(serde_json::to_string(&identity).expect("ids are text"))
 }
 
 /// Changes the working directory of a record.
@@ -120,7 +120,7 @@ async fn move_record(client: &Connection, to: Move) -> Result<String, CallError>
     let identity = session.identity().ok_or_else(|| rpc_error::unknown(session.record_id()))?;
     let staying = session.move_to(cwd, real_cwd).await.map_err(|error| client.refused(&error))?;
     let staying = staying.iter().map(ToString::to_string).collect();
-    let moved = MovedMeta { ids: identity.into(), staying_directories: staying };
+    let moved = MovedMeta { ids: identity, staying_directories: staying };
     Ok(serde_json::to_string(&moved).expect("ids and paths are text"))
 }
 

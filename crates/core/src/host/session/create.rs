@@ -23,7 +23,9 @@ use crate::host::connection::Connection;
 use crate::host::connection::access::{ClientAccess, UserAction};
 use crate::host::permissions::responders::ResponderGuard;
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
-use crate::protocol::meta::{KeptMeta, MemoryMeta, NewMeta, SessionMeta, SettingMeta, ShellMeta, StartMeta};
+use crate::protocol::meta::{
+    AgentStateMeta, KeptMeta, NewMeta, SessionMeta, SettingMeta, ShellMeta, StartMeta,
+};
 use crate::protocol::rpc_error;
 
 /// A session that was created or restored for a client.
@@ -94,14 +96,11 @@ impl OpenedSession {
     }
 
     fn meta(&self) -> Option<SessionMeta> {
-        let status = self.session.status();
         Some(SessionMeta {
-            ids: self.session.identity()?.into(),
+            ids: self.session.identity()?,
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
-            awakening: self.wake.map(Into::into),
-            memory: MemoryMeta::of(status.memory),
-            unmet_settings: status.unmet.iter().map(Into::into).collect(),
+            agent: AgentStateMeta::of(&self.session.status(), self.wake),
             mcp_servers: self.mismatch.servers,
             additional_directories: self.mismatch.directories,
             seq: Some(self.from.0.saturating_sub(1)),

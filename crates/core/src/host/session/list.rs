@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::host::connection::Connection;
 use crate::model::{AbsolutePath, Record, RecordId};
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem};
-use crate::protocol::meta::{IdsMeta, ListMeta, NewMeta};
+use crate::protocol::meta::{ListMeta, NewMeta};
 use crate::protocol::rpc_error;
 use crate::store::RecordFilter;
 use agent_rows::AgentRows;
@@ -141,7 +141,7 @@ async fn may_have_list(host: &Host, agent: NewSession) -> Result<bool, CallError
 
 async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
     let title = title(&*host.store, &record).await.map_err(rpc_error::not_kept)?;
-    let (session, meta) = (client_session(&record.id), acpx_meta(&IdsMeta::from(record.identity())));
+    let (session, meta) = (client_session(&record.id), acpx_meta(&record.identity()));
     Ok(SessionSummary {
         session,
         cwd: record.cwd,

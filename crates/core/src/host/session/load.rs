@@ -13,7 +13,9 @@ use crate::acp::agent::{CallError, ClientLink, NewCall, RestoreCall, SessionSetu
 use crate::acp::render::Bounds;
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::machine::WakeOutcome;
-use crate::model::{AcpSessionId, AgentError, LineageReason, ProtocolVersion, Record, RecordId, Seq};
+use crate::model::{
+    AcpSessionId, AgentError, Fallback, LineageReason, ProtocolVersion, Record, RecordId, Seq,
+};
 use crate::wire::WireError;
 
 use super::create::{OpenedSession, SetupMismatch};
@@ -25,7 +27,7 @@ use crate::host::attach::stream::{PausedStream, send_lines};
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::protocol::acpx_meta::{client_session, problem, record_of};
-use crate::protocol::meta::{FallbackMeta, KeptMeta, ReplayMeta, RestoreMeta};
+use crate::protocol::meta::{KeptMeta, ReplayMeta, RestoreMeta};
 use crate::protocol::rpc_error;
 
 /// The field of a version 2 client's replay cursor.
@@ -48,7 +50,7 @@ pub(crate) async fn load(
     if !meta.start.settings.is_empty() {
         client.access.check(UserAction::ChangeSettings)?;
     }
-    if meta.wishes.fallback == Some(FallbackMeta::Reset) || meta.return_to.is_some() {
+    if meta.wishes.fallback == Some(Fallback::Reset) || meta.return_to.is_some() {
         client.check_record(UserAction::ResetSession, &record_of(&call.session))?;
     }
     client.defaults.complete(&mut meta.start);
@@ -206,7 +208,7 @@ async fn restore_params(
         cwd: Some(call.cwd),
         environment,
         besides: client.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
-        login: meta.start.login.unwrap_or_default().into(),
+        login: meta.start.launch.login.unwrap_or_default(),
         logged_in: client.login.clone(),
         capabilities: client.capabilities(),
         mcp_servers,

@@ -12,13 +12,11 @@ use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptCall, PromptReply, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
-use crate::engine::{
-    Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnInsertion, TurnTicket,
-};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnInsertion, TurnTicket};
 use crate::model::{
-    ClientName, ErrorCode, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq,
-    StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnattendedPolicy,
-    prompt_message_id,
+    ClientName, ErrorCode, EventKind, Fallback, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId,
+    Seq, StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    UnattendedPolicy, prompt_message_id,
 };
 
 use super::turn_owners::waiting_notice;
@@ -29,10 +27,7 @@ use crate::host::connection::{Connection, SessionInUse};
 use crate::host::permissions::responders::PresenceGuard;
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem, record_of};
 use crate::protocol::host_message::ACCEPTED;
-use crate::protocol::meta::{
-    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PromptMeta, TurnMeta, TurnTermsMeta,
-    UnmetSettingMeta,
-};
+use crate::protocol::meta::{AgentStateMeta, InsertedMeta, PromptMeta, TurnMeta, TurnTermsMeta};
 use crate::protocol::rpc_error;
 
 /// How long delivering the last events of an overdue turn may delay its reply.
@@ -114,7 +109,7 @@ fn prompt_of(
     meta: &PromptMeta,
     is_interactive: bool,
 ) -> Result<Prompt, CallError> {
-    if meta.wishes.fallback == Some(FallbackMeta::Reset) {
+    if meta.wishes.fallback == Some(Fallback::Reset) {
         // A prompt queues behind others, whose clients did not ask for a reset.
         return Err(problem(
             "_meta.acpx.fallback",
@@ -139,9 +134,9 @@ fn policy(terms: &TurnTermsMeta, is_interactive: bool) -> Result<PermissionPolic
     let read = |rules| ToolPolicy::of(rules).map(Arc::new);
     let tools = terms.tool_policy.as_ref().map(read).transpose();
     Ok(PermissionPolicy {
-        mode: terms.policy.map_or(PermissionMode::Ask, Into::into),
+        mode: terms.policy.unwrap_or(PermissionMode::Ask),
         tools: tools.map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
-        unasked: terms.unasked.map_or(unasked, Into::into),
+        unasked: terms.unasked.unwrap_or(unasked),
     })
 }
 
@@ -291,9 +286,8 @@ struct InsertionNotifier<'a> {
 impl InsertionNotifier<'_> {
     /// `answer` is the reply of a version 2 agent, if it has just arrived.
     async fn notify(&self, answer: Option<&str>) {
-        let (awakening, memory, unmet_settings) = agent_state(self.session, self.turn);
-        let (turn, request_id) = (self.turn.0, self.request.to_string());
-        let meta = InsertedMeta { turn, request_id, awakening, memory, unmet_settings };
+        let agent = agent_state(self.session, self.turn);
+        let meta = InsertedMeta { turn: self.turn.0, request_id: self.request.to_string(), agent };
         self.link.inserted_as(&self.message, &acpx_meta(&meta), answer).await;
         if let Some(own) = self.own {
             own.mark_answered();
@@ -308,15 +302,11 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-/// How the session was restored for this turn, what its agent remembers if not everything, and which settings could not
-/// be restored.
-fn agent_state(
-    session: &Session,
-    turn: TurnId,
-) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetSettingMeta>) {
-    let SessionStatus { memory, awakened, unmet, .. } = session.status();
-    let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
-    (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
+/// The state of the session's agent, with how it was restored for this turn.
+fn agent_state(session: &Session, turn: TurnId) -> AgentStateMeta {
+    let status = session.status();
+    let wake = status.awakened.filter(|(first, _)| *first == turn).map(|(_, wake)| wake);
+    AgentStateMeta::of(&status, wake)
 }
 
 /// The content block that the agent does not support, as a parameter of the request.
@@ -341,18 +331,16 @@ fn reply(
     client: ProtocolVersion,
 ) -> Result<PromptReply, CallError> {
     let TurnEnd { turn, seq, answer, meta: theirs, dropped_lines } = end;
-    let (awakening, memory, unmet_settings) = agent_state(session, turn.id);
+    let agent = agent_state(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
-        ids: session.identity().map(Into::into),
+        ids: session.identity(),
         turn: turn.id.0,
         request_id: turn.request.to_string(),
         duration_ms: ended
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        awakening: awakening.clone(),
-        memory: memory.clone(),
-        unmet_settings: unmet_settings.clone(),
+        agent: agent.clone(),
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
         dropped_lines,

@@ -3,19 +3,21 @@
 use serde::{Deserialize, Serialize};
 
 use super::is_false;
-use crate::model::{ReplayVerdict, SettingValue};
+use crate::model::{ReplayVerdict, SessionIdentity, SettingValue};
 
-/// The current three ids of a record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct IdsMeta {
-    /// The record.
-    pub acpx_record_id: String,
-    /// The current ACP session.
-    pub acpx_session_id: String,
-    /// The agent's inner id, if it reports one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_session_id: Option<String>,
+/// How a session became live, and the state of its agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentStateMeta {
+    /// How the session became live, for this request or before this turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awakening: Option<AwakeningMeta>,
+    /// What the agent remembers, if that is less than the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryMeta>,
+    /// Chosen settings that could not be restored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetSettingMeta>,
 }
 
 /// In the responses to `session/new`, `session/load` and `session/resume`.
@@ -24,22 +26,16 @@ pub struct IdsMeta {
 pub struct SessionMeta {
     /// The record's ids.
     #[serde(flatten)]
-    pub ids: IdsMeta,
+    pub ids: SessionIdentity,
     /// Whether this request created the record.
     #[serde(default)]
     pub created: bool,
     /// The record that was closed to make room in its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_record_id: Option<String>,
-    /// How the session became live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awakening: Option<AwakeningMeta>,
-    /// What the agent remembers, if that is less than the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<MemoryMeta>,
-    /// Chosen settings that could not be restored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetSettingMeta>,
+    /// How the session became live, and the state of its agent.
+    #[serde(flatten)]
+    pub agent: AgentStateMeta,
     /// Whether the MCP servers of this request were ignored; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<KeptMeta>,
@@ -119,7 +115,7 @@ pub struct MemoryMeta {
 pub struct TurnMeta {
     /// The record's ids at the end of the turn.
     #[serde(flatten)]
-    pub ids: Option<IdsMeta>,
+    pub ids: Option<SessionIdentity>,
     /// The turn's number within its record.
     pub turn: u64,
     /// The client's id for the prompt.
@@ -131,15 +127,9 @@ pub struct TurnMeta {
     pub approved: u32,
     /// How many were rejected.
     pub rejected: u32,
-    /// How the session became live before this turn, if it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awakening: Option<AwakeningMeta>,
-    /// What the agent remembers, if that is less than the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<MemoryMeta>,
-    /// Chosen settings that could not be restored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetSettingMeta>,
+    /// How the session became live, and the state of its agent.
+    #[serde(flatten)]
+    pub agent: AgentStateMeta,
     /// The record's last event at the end of the turn: a follower continues after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -159,15 +149,9 @@ pub struct InsertedMeta {
     pub turn: u64,
     /// The client's id for the prompt.
     pub request_id: String,
-    /// How the session became live before this turn, if it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awakening: Option<AwakeningMeta>,
-    /// What the agent remembers, if that is less than the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<MemoryMeta>,
-    /// Chosen settings that could not be restored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unmet_settings: Vec<UnmetSettingMeta>,
+    /// How the session became live, and the state of its agent.
+    #[serde(flatten)]
+    pub agent: AgentStateMeta,
 }
 
 /// In the response to `session/delete`.
@@ -184,7 +168,7 @@ pub struct DeletedMeta {
 pub struct MovedMeta {
     /// The record's ids.
     #[serde(flatten)]
-    pub ids: IdsMeta,
+    pub ids: SessionIdentity,
     /// Its additional directories outside the old directory, which are unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staying_directories: Vec<String>,

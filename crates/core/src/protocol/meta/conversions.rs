@@ -5,16 +5,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::SessionStatus;
 use crate::machine::WakeOutcome;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentMemory, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy,
-    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
+    AbsolutePath, AgentMemory, AgentProfile, AgentSpec, Fallback, LoginPolicy, ProfileError, ProtocolVersion,
+    Setting, WakeOptions,
 };
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, ProfileMeta,
-    ProtocolMeta, SecretVariablesMeta, StartMeta, TurnTermsMeta, UnmetSettingMeta, VariablesMeta,
-    WakeOptionsMeta,
+    AgentMeta, AgentStateMeta, AwakeningMeta, ClientMeta, LaunchMeta, MemoryMeta, OsText, ProfileMeta,
+    ProtocolMeta, StartMeta, TurnTermsMeta, UnmetSettingMeta, WakeOptionsMeta,
 };
 
 impl From<OsString> for OsText {
@@ -50,11 +50,7 @@ impl ClientMeta {
     ) -> Self {
         Self {
             agent: Some(agent.into()),
-            environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            variables: VariablesMeta::new(),
-            secret_variables: SecretVariablesMeta::new(),
-            idle_ms: idle.map(idle_millis),
-            login: LoginMeta::of(login),
+            launch: LaunchMeta::new(environment, idle, login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
             terms: TurnTermsMeta::default(),
@@ -68,10 +64,21 @@ impl ClientMeta {
     }
 }
 
-/// Zero means no limit, so a very short time is not rounded to it.
-fn idle_millis(idle: Duration) -> u64 {
-    let millis = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-    if idle.is_zero() { 0 } else { millis.max(1) }
+impl LaunchMeta {
+    fn new(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+        login: LoginPolicy,
+    ) -> Self {
+        // Zero means no limit, so a very short time is not rounded to it.
+        let millis = |idle: Duration| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self {
+            environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            idle_ms: idle.map(|idle| if idle.is_zero() { 0 } else { millis(idle) }),
+            login: Some(login).filter(|login| *login != LoginPolicy::default()),
+            ..Self::default()
+        }
+    }
 }
 
 impl StartMeta {
@@ -81,74 +88,20 @@ impl StartMeta {
         idle: Option<Duration>,
         login: LoginPolicy,
     ) -> Self {
-        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let idle_ms = idle.map(idle_millis);
-        let login = LoginMeta::of(login);
-        Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
+        let launch = LaunchMeta::new(environment, idle, login);
+        Self { launch, without_updates: true, ..Self::default() }
     }
 }
 
 impl From<WakeOptions> for WakeOptionsMeta {
-    fn from(options: WakeOptions) -> Self {
-        let fallback = match options.fallback {
-            Fallback::Auto => None,
-            Fallback::Always => Some(FallbackMeta::Always),
-            Fallback::Never => Some(FallbackMeta::Never),
-            Fallback::Reset => Some(FallbackMeta::Reset),
-        };
-        Self { fallback, carry_history: options.carry_history }
-    }
-}
-
-impl From<SessionIdentity> for IdsMeta {
-    fn from(identity: SessionIdentity) -> Self {
-        Self {
-            acpx_record_id: identity.record.to_string(),
-            acpx_session_id: identity.session.to_string(),
-            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
-        }
-    }
-}
-
-impl IdsMeta {
-    /// The ids as model types; `None` if one of them is empty.
-    pub fn identity(&self) -> Option<SessionIdentity> {
-        Some(SessionIdentity {
-            record: RecordId::new(self.acpx_record_id.as_str()).ok()?,
-            session: AcpSessionId::new(self.acpx_session_id.as_str()).ok()?,
-            agent_session: self.agent_session_id.as_deref().and_then(AgentSessionId::from_agent),
-        })
+    fn from(WakeOptions { fallback, carry_history }: WakeOptions) -> Self {
+        Self { fallback: Some(fallback).filter(|fallback| *fallback != Fallback::Auto), carry_history }
     }
 }
 
 impl From<WakeOptionsMeta> for WakeOptions {
-    fn from(wishes: WakeOptionsMeta) -> Self {
-        let fallback = match wishes.fallback {
-            None | Some(FallbackMeta::Auto) => Fallback::Auto,
-            Some(FallbackMeta::Always) => Fallback::Always,
-            Some(FallbackMeta::Never) => Fallback::Never,
-            Some(FallbackMeta::Reset) => Fallback::Reset,
-        };
-        Self { fallback, carry_history: wishes.carry_history }
-    }
-}
-
-impl From<LoginMeta> for LoginPolicy {
-    fn from(policy: LoginMeta) -> Self {
-        match policy {
-            LoginMeta::Skip => Self::Skip,
-            LoginMeta::Fail => Self::Fail,
-        }
-    }
-}
-
-impl LoginMeta {
-    /// The policy on the socket; `None` for the default.
-    pub fn of(policy: LoginPolicy) -> Option<Self> {
-        match policy {
-            LoginPolicy::Skip => None,
-            LoginPolicy::Fail => Some(Self::Fail),
-        }
+    fn from(WakeOptionsMeta { fallback, carry_history }: WakeOptionsMeta) -> Self {
+        Self { fallback: fallback.unwrap_or_default(), carry_history }
     }
 }
 
@@ -227,6 +180,17 @@ impl From<&(Setting, Box<str>)> for UnmetSettingMeta {
     fn from((wish, reason): &(Setting, Box<str>)) -> Self {
         let option = wish.name.option().map(str::to_owned);
         Self { option, value: wish.value.clone(), reason: reason.to_string() }
+    }
+}
+
+impl AgentStateMeta {
+    /// The state of a session's agent, with how it became live.
+    pub(crate) fn of(status: &SessionStatus, wake: Option<WakeOutcome>) -> Self {
+        Self {
+            awakening: wake.map(Into::into),
+            memory: MemoryMeta::of(status.memory),
+            unmet_settings: status.unmet.iter().map(Into::into).collect(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::model::AgentSpec;
 use crate::tools::Environment;
 
-use super::{ClientMeta, OsText, StartMeta};
+use super::{ClientMeta, LaunchMeta, OsText, StartMeta};
 
 /// Variables for single agents, by agent name.
 pub type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
@@ -29,14 +29,15 @@ impl ClientMeta {
     where
         V: IntoIterator<Item = (OsString, OsString)>,
     {
-        Self { variables: variables.into_iter().map(|(agent, own)| (agent, texts(own))).collect(), ..self }
+        let variables = variables.into_iter().map(|(agent, own)| (agent, texts(own))).collect();
+        Self { launch: LaunchMeta { variables, ..self.launch }, ..self }
     }
 
     /// Marks variables of single agents as secrets.
     #[must_use]
     pub fn with_secret_variables(self, names: impl IntoIterator<Item = (String, Vec<OsString>)>) -> Self {
         let secret_variables = names.into_iter().map(|(agent, names)| (agent, names_of(names))).collect();
-        Self { secret_variables, ..self }
+        Self { launch: LaunchMeta { secret_variables, ..self.launch }, ..self }
     }
 }
 
@@ -49,14 +50,16 @@ impl StartMeta {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Self {
         let own = agent.name.clone().map(|name| (name, texts(variables)));
-        Self { variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
+        let variables = own.filter(|(_, own)| !own.is_empty()).into_iter().collect();
+        Self { launch: LaunchMeta { variables, ..self.launch }, ..self }
     }
 
     /// Marks variables of a named agent as secrets.
     #[must_use]
     pub fn with_secret_variables(self, agent: &AgentSpec, names: Vec<OsString>) -> Self {
         let own = agent.name.clone().map(|name| (name, names_of(names)));
-        Self { secret_variables: own.filter(|(_, own)| !own.is_empty()).into_iter().collect(), ..self }
+        let secret_variables = own.filter(|(_, own)| !own.is_empty()).into_iter().collect();
+        Self { launch: LaunchMeta { secret_variables, ..self.launch }, ..self }
     }
 
     /// Sets how long the client waits for the agent.
@@ -73,13 +76,13 @@ impl StartMeta {
 
     /// The environment for this agent.
     pub(crate) fn take_environment(&mut self, agent: &AgentSpec) -> Environment {
-        let everybodys = std::mem::take(&mut self.environment);
-        let (mut variables, mut secrets) =
-            (std::mem::take(&mut self.variables), std::mem::take(&mut self.secret_variables));
+        let LaunchMeta { environment, variables, secret_variables, .. } = &mut self.launch;
+        let shared = std::mem::take(environment);
+        let (mut variables, mut secrets) = (std::mem::take(variables), std::mem::take(secret_variables));
         let own = agent.name.as_ref().and_then(|name| variables.remove(name)).unwrap_or_default();
         let secrets = agent.name.as_ref().and_then(|name| secrets.remove(name)).unwrap_or_default();
         let variable = |(name, value): (OsText, OsText)| (name.into(), value.into());
-        let environment: Environment = everybodys.into_iter().map(variable).collect();
+        let environment: Environment = shared.into_iter().map(variable).collect();
         environment
             .with_all(own.into_iter().map(variable))
             .with_secrets(secrets.into_iter().map(OsString::from))
@@ -103,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_gets_what_is_set_for_it_and_nothing_that_is_set_for_another() {
+    fn an_agent_gets_its_own_variables_and_not_those_of_another() {
         let agent = |name: &str| AgentSpec::new("a", [""; 0]).named(name);
-        let said = || {
+        let start = || {
             let client = ClientMeta::default()
                 .with_variables([
                     ("mine".to_owned(), pairs(&[("FOO", "of-mine"), ("HOME", "/mine")])),
@@ -113,25 +116,24 @@ mod tests {
                 ])
                 .with_secret_variables([("other".to_owned(), vec!["LANG".into()])]);
             let environment = texts(pairs(&[("HOME", "/home/me"), ("LANG", "C")]));
-            let ClientMeta { variables, secret_variables, .. } = client;
-            StartMeta { environment, variables, secret_variables, ..StartMeta::default() }
+            StartMeta { launch: LaunchMeta { environment, ..client.launch }, ..StartMeta::default() }
         };
         let plain: Environment = pairs(&[("HOME", "/home/me"), ("LANG", "C")]).into_iter().collect();
-        assert_eq!(said().take_environment(&agent("plain")), plain);
-        assert_eq!(said().take_environment(&AgentSpec::new("mine", [""; 0])), plain);
+        assert_eq!(start().take_environment(&agent("plain")), plain);
+        assert_eq!(start().take_environment(&AgentSpec::new("mine", [""; 0])), plain);
         assert_eq!(
-            said().take_environment(&agent("other")),
+            start().take_environment(&agent("other")),
             plain.clone().with_all(pairs(&[("BAR", "of-other")])).with_secrets(["LANG".into()])
         );
-        let mine = said().take_environment(&agent("mine"));
+        let mine = start().take_environment(&agent("mine"));
         assert_eq!(mine.variables(), pairs(&[("LANG", "C"), ("FOO", "of-mine"), ("HOME", "/mine")]));
     }
 
     #[test]
-    fn a_client_waits_for_a_start_as_long_as_a_command_line_can_say_and_no_longer() {
-        let heard = |millis| StartMeta { start_wait_ms: Some(millis), ..StartMeta::default() }.start_wait();
-        assert_eq!(heard(7), Some(Duration::from_millis(7)));
-        assert_eq!(heard(u64::MAX), Some(Duration::from_millis(2_147_483_647)));
+    fn the_start_wait_is_limited_to_a_32_bit_count_of_milliseconds() {
+        let wait = |millis| StartMeta { start_wait_ms: Some(millis), ..StartMeta::default() }.start_wait();
+        assert_eq!(wait(7), Some(Duration::from_millis(7)));
+        assert_eq!(wait(u64::MAX), Some(Duration::from_millis(2_147_483_647)));
         assert_eq!(StartMeta::default().within(Some(Duration::ZERO)).start_wait_ms, Some(1));
     }
 }

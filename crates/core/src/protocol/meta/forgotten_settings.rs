@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::IdsMeta;
 use crate::model::{SessionIdentity, Setting, SettingValue};
 
 /// The result of `_acpx/forget`.
@@ -11,7 +10,7 @@ use crate::model::{SessionIdentity, Setting, SettingValue};
 pub struct ForgottenMeta {
     /// The record's ids.
     #[serde(flatten)]
-    pub ids: IdsMeta,
+    pub ids: SessionIdentity,
     /// The option's id; absent if it was the mode, or if nothing was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
@@ -24,6 +23,6 @@ impl ForgottenMeta {
     /// The setting that was chosen for a record until now.
     pub fn of(identity: SessionIdentity, wish: Option<Setting>) -> Self {
         let option = wish.as_ref().and_then(|wish| wish.name.option()).map(str::to_owned);
-        Self { ids: identity.into(), option, value: wish.map(|wish| wish.value) }
+        Self { ids: identity, option, value: wish.map(|wish| wish.value) }
     }
 }

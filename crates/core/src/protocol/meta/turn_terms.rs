@@ -15,44 +15,20 @@ use crate::model::{PermissionMode, ToolPolicy, TurnLimits, UnattendedPolicy};
 pub struct TurnTermsMeta {
     /// The permission mode; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyMeta>,
+    pub policy: Option<PermissionMode>,
     /// Rules for single tools, which take precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_policy: Option<serde_json::Value>,
     /// What becomes of a permission request that no client can answer. Absent, it stays pending if the turn's client
     /// can answer while connected; otherwise it is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unasked: Option<UnattendedMeta>,
+    pub unasked: Option<UnattendedPolicy>,
     /// The turn's time limit, from the acceptance of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// How long the agent may send nothing during the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
-}
-
-/// What becomes of a permission request that no client can answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UnattendedMeta {
-    /// It is rejected.
-    Deny,
-    /// The turn fails.
-    Fail,
-    /// It stays pending.
-    Wait,
-}
-
-/// A permission mode, the strictest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyMeta {
-    /// Everything is rejected.
-    DenyAll,
-    /// Reading and searching are approved, the rest is asked.
-    ApproveReads,
-    /// Everything is approved.
-    ApproveAll,
 }
 
 impl TurnTermsMeta {
@@ -65,9 +41,9 @@ impl TurnTermsMeta {
     ) -> Self {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self {
-            policy: mode.and_then(PolicyMeta::of),
+            policy: mode.filter(|mode| *mode != PermissionMode::Ask),
             tool_policy: tools.map(ToolPolicy::to_value),
-            unasked: unasked.map(Into::into),
+            unasked,
             timeout_ms: limits.whole.map(millis),
             idle_timeout_ms: limits.silence.map(millis),
         }
@@ -82,7 +58,7 @@ impl TurnTermsMeta {
     /// Fills absent members from other terms. Rules from there do not apply if this turn denies all.
     #[must_use]
     pub(crate) fn or(self, others: &Self) -> Self {
-        let rules = others.tool_policy.clone().filter(|_| self.policy != Some(PolicyMeta::DenyAll));
+        let rules = others.tool_policy.clone().filter(|_| self.policy != Some(PermissionMode::DenyAll));
         Self {
             policy: self.policy.or(others.policy),
             tool_policy: self.tool_policy.or(rules),
@@ -94,7 +70,7 @@ impl TurnTermsMeta {
 
     /// Removes everything that approves without asking.
     pub(crate) fn remove_approvals(&mut self) {
-        self.policy = self.policy.filter(|policy| *policy != PolicyMeta::ApproveAll);
+        self.policy = self.policy.filter(|policy| *policy != PermissionMode::ApproveAll);
         self.remove_approving_rules();
     }
 
@@ -110,7 +86,7 @@ impl TurnTermsMeta {
     pub(crate) fn keep_within(&mut self, set: &Self) {
         let shorter = |own: Option<u64>, set: Option<u64>| own.map(|own| set.map_or(own, |set| own.min(set)));
         self.policy = self.policy.filter(|own| set.policy.is_none_or(|set| *own <= set));
-        if set.tool_policy.is_some() || set.policy == Some(PolicyMeta::DenyAll) {
+        if set.tool_policy.is_some() || set.policy == Some(PermissionMode::DenyAll) {
             // A rule set replaces another one completely, and what it asks about could then be approved.
             self.tool_policy = None;
         } else if set.policy.is_some() {
@@ -119,48 +95,6 @@ impl TurnTermsMeta {
         self.unasked = self.unasked.filter(|_| set.unasked.is_none());
         self.timeout_ms = shorter(self.timeout_ms, set.timeout_ms);
         self.idle_timeout_ms = shorter(self.idle_timeout_ms, set.idle_timeout_ms);
-    }
-}
-
-impl From<PolicyMeta> for PermissionMode {
-    fn from(policy: PolicyMeta) -> Self {
-        match policy {
-            PolicyMeta::ApproveAll => Self::ApproveAll,
-            PolicyMeta::ApproveReads => Self::ApproveReads,
-            PolicyMeta::DenyAll => Self::DenyAll,
-        }
-    }
-}
-
-impl PolicyMeta {
-    /// The mode on the socket; `None` for the default.
-    pub(crate) fn of(mode: PermissionMode) -> Option<Self> {
-        match mode {
-            PermissionMode::ApproveAll => Some(Self::ApproveAll),
-            PermissionMode::ApproveReads => Some(Self::ApproveReads),
-            PermissionMode::DenyAll => Some(Self::DenyAll),
-            PermissionMode::Ask => None,
-        }
-    }
-}
-
-impl From<UnattendedMeta> for UnattendedPolicy {
-    fn from(unasked: UnattendedMeta) -> Self {
-        match unasked {
-            UnattendedMeta::Deny => Self::Deny,
-            UnattendedMeta::Fail => Self::Fail,
-            UnattendedMeta::Wait => Self::Wait,
-        }
-    }
-}
-
-impl From<UnattendedPolicy> for UnattendedMeta {
-    fn from(unasked: UnattendedPolicy) -> Self {
-        match unasked {
-            UnattendedPolicy::Deny => Self::Deny,
-            UnattendedPolicy::Fail => Self::Fail,
-            UnattendedPolicy::Wait => Self::Wait,
-        }
     }
 }
 

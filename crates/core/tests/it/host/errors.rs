@@ -42,7 +42,7 @@ async fn missing_agent_and_agent_crash_have_their_error_codes() {
     let died = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
     assert_eq!(whole(&died), (-32603, "AGENT_DIED", true, Some(1), None));
     let ids = died.turn().unwrap().ids.as_ref().unwrap();
-    assert_eq!((ids.acpx_record_id.as_str(), ids.acpx_session_id.as_str()), (record.as_str(), "s1"));
+    assert_eq!((ids.record.as_str(), ids.session.as_str()), (record.as_str(), "s1"));
 }
 
 #[tokio::test]

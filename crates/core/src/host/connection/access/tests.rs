@@ -225,11 +225,15 @@ fn a_remote_client_is_declared_once() {
     assert_eq!((declared("first"), declared("second"), access.quota_user()), (true, false, Some("first")));
 }
 
+fn idle(millis: u64) -> LaunchMeta {
+    LaunchMeta { idle_ms: Some(millis), ..LaunchMeta::default() }
+}
+
 /// The `_meta` of a remote client after restriction.
 fn restricted<T: RestrictedMeta>(meta: &str) -> Option<T> {
     let mut meta: T = read_meta(Some(meta)).ok()?;
     meta.restrict(&RemoteClientMeta {
-        client: ClientMeta { idle_ms: Some(60), ..ClientMeta::default() },
+        client: ClientMeta { launch: idle(60), ..ClientMeta::default() },
         ..RemoteClientMeta::default()
     });
     Some(meta)
@@ -238,17 +242,17 @@ fn restricted<T: RestrictedMeta>(meta: &str) -> Option<T> {
 /// Whether no forbidden field is left.
 fn is_harmless(meta: &str) -> bool {
     let is_plain = |start: &StartMeta| {
-        start.environment.is_empty()
-            && start.variables.is_empty()
+        start.launch.environment.is_empty()
+            && start.launch.variables.is_empty()
             && start.mcp_source.is_none()
-            && start.idle_ms.is_none_or(|idle| (1..=60).contains(&idle))
+            && start.launch.idle_ms.is_none_or(|idle| (1..=60).contains(&idle))
     };
     restricted::<NewMeta>(meta).is_none_or(|new| {
         (&new.agent, &new.shell) == (&None::<AgentMeta>, &None::<ShellMeta>) && is_plain(&new.start)
     }) && restricted::<RestoreMeta>(meta)
         .is_none_or(|restore| restore.agent.is_none() && is_plain(&restore.start))
         && restricted::<PromptMeta>(meta)
-            .is_none_or(|prompt| prompt.terms.policy != Some(PolicyMeta::ApproveAll))
+            .is_none_or(|prompt| prompt.terms.policy != Some(PermissionMode::ApproveAll))
 }
 
 #[test]
@@ -259,15 +263,14 @@ fn meta_that_only_a_local_client_may_send_is_removed() {
         "mcpSource": "/etc/passwd", "idleMs": 0, "withSeq": true, "withoutUpdates": true,
     }});
     let new: NewMeta = restricted(&meta.to_string()).unwrap();
-    let start =
-        StartMeta { idle_ms: Some(60), with_seq: true, without_updates: true, ..StartMeta::default() };
+    let start = StartMeta { launch: idle(60), with_seq: true, without_updates: true, ..StartMeta::default() };
     assert_eq!(new, NewMeta { start, ..NewMeta::default() });
     let policy = |policy: &str| {
         let meta = json!({ "acpx": { "requestId": "r", "policy": policy } });
         restricted::<PromptMeta>(&meta.to_string()).unwrap()
     };
     let named = PromptMeta { request_id: Some("r".to_owned()), ..PromptMeta::default() };
-    let denying = TurnTermsMeta { policy: Some(PolicyMeta::DenyAll), ..TurnTermsMeta::default() };
+    let denying = TurnTermsMeta { policy: Some(PermissionMode::DenyAll), ..TurnTermsMeta::default() };
     assert_eq!(policy("approve-all"), named);
     assert_eq!(policy("deny-all"), PromptMeta { terms: denying, ..named });
 }
