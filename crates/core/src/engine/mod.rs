@@ -48,7 +48,7 @@ pub use permissions::request::{
 };
 pub use reservations::Reservation;
 pub use restore::fork::Forked;
-pub(crate) use session::open_turns::OpenTurnRef;
+pub(crate) use session::commands::OpenTurnRef;
 pub use session::wait_reason::WaitReason;
 pub use stream::follow::Follower;
 pub use stream::record_follower::RecordFollower;
@@ -184,7 +184,7 @@ impl Engine {
         };
         let tail = Arc::new(EventTail::new(None));
         let journal = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
-        let place = LaunchSpec {
+        let launch = LaunchSpec {
             agent: new.agent,
             cwd: new.cwd,
             real_cwd: Some(real_cwd),
@@ -206,8 +206,8 @@ impl Engine {
             if running.contains_key(&record) {
                 return Err(SessionError::Busy(record));
             }
-            let persisted = place.persisted();
-            let begun = self.start(record.clone(), machine, journal, (place, persisted), tail);
+            let persisted = launch.persisted();
+            let begun = self.start(record.clone(), machine, journal, (launch, persisted), tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
             session
@@ -340,7 +340,7 @@ impl Engine {
             mcp_servers: Servers::lost(kept.mcp_servers),
         };
         let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted.clone();
-        let place = LaunchSpec {
+        let launch = LaunchSpec {
             agent,
             cwd: kept.cwd,
             real_cwd,
@@ -355,7 +355,7 @@ impl Engine {
             start_wait: restore.start_wait,
             words: OutputTail::default(),
         };
-        Ok(self.start(record.clone(), machine, journal, (place, persisted), tail))
+        Ok(self.start(record.clone(), machine, journal, (launch, persisted), tail))
     }
 
     fn start(
@@ -363,13 +363,14 @@ impl Engine {
         record: RecordId,
         machine: SessionMachine,
         journal: SessionJournal,
-        (place, persisted): (LaunchSpec, PersistedLaunchSpec),
+        (launch, persisted): (LaunchSpec, PersistedLaunchSpec),
         tail: Arc<EventTail>,
     ) -> RunningSession {
-        let agent = place.agent.clone();
+        let agent = launch.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
-        let task = SessionTask::new(self.0.shared.clone(), machine, journal, (place, persisted), inbox, told);
+        let task =
+            SessionTask::new(self.0.shared.clone(), machine, journal, (launch, persisted), inbox, told);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
             Box::pin(task.run()).await;

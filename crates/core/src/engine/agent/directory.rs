@@ -6,19 +6,18 @@
 
 use std::io::ErrorKind;
 
-use crate::model::{AbsolutePath, AgentError, Fact, Record, RecordId};
-use crate::store::{StoreError, real_path};
+use crate::model::{AbsolutePath, AgentError, Record, RecordId};
+use crate::store::real_path;
 
 use super::launch_spec::LaunchSpec;
 use crate::engine::disk::{Disk, NoAnswer};
-use crate::engine::session::task::SessionTask;
 use crate::engine::{Engine, SessionError};
 
 /// What a start resolved about a record's directory that the record does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryChange {
-    cwd: AbsolutePath,
-    real_cwd: AbsolutePath,
+    pub(crate) cwd: AbsolutePath,
+    pub(crate) real_cwd: AbsolutePath,
 }
 
 impl LaunchSpec {
@@ -59,28 +58,6 @@ impl LaunchSpec {
             directory: path.to_string(),
             reason: no_answer.to_string(),
         })
-    }
-}
-
-impl SessionTask {
-    /// Persists the directory that a start resolved. If another record has the scope of a newly resolved directory,
-    /// this record loses its scope and is found by its id.
-    pub(crate) async fn persist_directory(&mut self, settled: DirectoryChange) -> Result<(), StoreError> {
-        let DirectoryChange { cwd, real_cwd } = settled;
-        match self.journal.set_directory(&cwd, &real_cwd).await {
-            Err(StoreError::ScopeTaken { .. }) => {
-                self.journal.set_directory_without_scope(&cwd, &real_cwd).await?;
-            }
-            kept => kept?,
-        }
-        self.place.real_cwd = Some(real_cwd);
-        if self.place.cwd != cwd {
-            let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
-            self.journal.append_fact(self.now(), &fact);
-            let old = std::mem::replace(&mut self.place.cwd, cwd);
-            self.move_directories(&old);
-        }
-        Ok(())
     }
 }
 
@@ -189,14 +166,14 @@ mod tests {
             now: now.to_owned(),
         };
 
-        let mut place = given.clone();
+        let mut launch = given.clone();
         let elsewhere = moved(&format!("leads to {} now", path("two")));
-        assert_eq!(place.settle(&disk, &record).await, Err(elsewhere));
-        place.asked_by = Some(path("one/."));
+        assert_eq!(launch.settle(&disk, &record).await, Err(elsewhere));
+        launch.asked_by = Some(path("one/."));
         let mended = DirectoryChange { cwd: path("one"), real_cwd: path("one") };
-        assert_eq!(place.settle(&disk, &record).await, Ok(Some(mended)));
+        assert_eq!(launch.settle(&disk, &record).await, Ok(Some(mended)));
         assert_eq!(
-            (place.cwd, place.additional_directories),
+            (launch.cwd, launch.additional_directories),
             (path("one"), vec![path("one/lib"), path("two")])
         );
 

@@ -29,15 +29,15 @@ impl Engine {
     /// An agent's `initialize` result, from the cache or from a process that is started for this alone and ended before
     /// this returns.
     pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
-        let place = LaunchSpec::alone(with);
+        let launch = LaunchSpec::alone(with);
         let shared = &self.0.shared;
-        if let Some(answer) = remembered(shared, &place).await? {
+        if let Some(answer) = remembered(shared, &launch).await? {
             return Ok(answer.into());
         }
-        self.real_directory(&place.cwd).await?;
+        self.real_directory(&launch.cwd).await?;
         // Agents advertise the same capabilities before a login.
-        let place = LaunchSpec { login: None, ..place };
-        let started = live_agent::start(place, shared.clone(), &live_agent::unused_mark(), None).await;
+        let launch = LaunchSpec { login: None, ..launch };
+        let started = live_agent::start(launch, shared.clone(), &live_agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let answer = Arc::clone(agent.connection.answer());
         agent.end(shared.settings.process).await;
@@ -53,8 +53,8 @@ impl Engine {
     }
 }
 
-async fn remembered(shared: &EngineContext, place: &LaunchSpec) -> Result<Option<String>, SessionError> {
-    let Some(build) = build(shared, place).await else { return Ok(None) };
+async fn remembered(shared: &EngineContext, launch: &LaunchSpec) -> Result<Option<String>, SessionError> {
+    let Some(build) = build(shared, launch).await else { return Ok(None) };
     Ok(of_build(shared, &build).await?)
 }
 
@@ -101,8 +101,8 @@ pub fn has_answered(build: &AgentBuild, last: &AgentAnswer) -> bool {
 }
 
 /// Stores the `initialize` result of an agent that just started. A failure to store it only costs another start.
-pub(crate) async fn remember(shared: &EngineContext, place: &LaunchSpec, answer: &Arc<str>) {
-    let Some(build) = build(shared, place).await else { return };
+pub(crate) async fn remember(shared: &EngineContext, launch: &LaunchSpec, answer: &Arc<str>) {
+    let Some(build) = build(shared, launch).await else { return };
     let known = of_build(shared, &build).await;
     if !matches!(known, Ok(Some(known)) if *known == **answer) {
         let program = today(&build, (shared.settings.clock)());
@@ -111,12 +111,12 @@ pub(crate) async fn remember(shared: &EngineContext, place: &LaunchSpec, answer:
 }
 
 /// The build that would be started; `None` if its program cannot be found.
-async fn build(shared: &EngineContext, place: &LaunchSpec) -> Option<AgentBuild> {
-    let (agent, environment) = (place.agent.clone(), place.environment.clone());
-    let cwd = place.cwd.as_path().to_owned();
+async fn build(shared: &EngineContext, launch: &LaunchSpec) -> Option<AgentBuild> {
+    let (agent, environment) = (launch.agent.clone(), launch.environment.clone());
+    let cwd = launch.cwd.as_path().to_owned();
     let look = move || agent_build(&agent, &environment, &cwd);
-    let mut build = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
-    if !place.logged_in.has_terminal() {
+    let mut build = shared.disk.ask(launch.cwd.as_path(), look).await.ok()??;
+    if !launch.logged_in.has_terminal() {
         build.command.push(WITHOUT_TERMINAL.to_owned());
     }
     Some(build)

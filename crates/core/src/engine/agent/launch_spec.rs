@@ -91,7 +91,7 @@ impl LaunchSpec {
 
     /// How long the agent may take over one setting: at most half of the client's start wait, so that the prompt that
     /// waits for the setting is still sent in time.
-    pub(crate) fn setting_patience(&self, start_limit: Duration) -> Duration {
+    pub(crate) fn setting_limit(&self, start_limit: Duration) -> Duration {
         self.start_wait.map_or(start_limit, |wait| start_limit.min(wait / 2))
     }
 
@@ -116,7 +116,7 @@ impl LaunchSpec {
     }
 
     /// Applies the values of the client whose request starts the agent.
-    pub(crate) fn renew(&mut self, launch_values: RestoreSession) {
+    pub(crate) fn apply(&mut self, launch_values: RestoreSession) {
         let RestoreSession {
             agent,
             cwd,
@@ -190,7 +190,7 @@ mod tests {
         for directory in [&slow, &living] {
             std::fs::create_dir(directory.as_path()).unwrap();
         }
-        let place = |cwd: &AbsolutePath, other: &AbsolutePath| {
+        let launch = |cwd: &AbsolutePath, other: &AbsolutePath| {
             let agent = AgentSpec::new("demo", [""; 0]);
             let alone = LaunchSpec::alone(NewSession::new(agent, cwd.clone(), Environment::default()));
             LaunchSpec { additional_directories: vec![other.clone()], ..alone }
@@ -204,13 +204,13 @@ mod tests {
             directory: slow.to_string(),
             reason: "its disk does not answer".to_owned(),
         };
-        for place in [place(&slow, &living), place(&living, &slow)] {
-            assert_eq!(place.roots(&disk).await.err(), Some(silent.clone()));
+        for launch in [launch(&slow, &living), launch(&living, &slow)] {
+            assert_eq!(launch.roots(&disk).await.err(), Some(silent.clone()));
         }
         // The next start finds them.
         answer.send(()).unwrap();
         let roots = loop {
-            match place(&slow, &living).roots(&disk).await {
+            match launch(&slow, &living).roots(&disk).await {
                 Ok(roots) => break roots,
                 Err(error) => assert_eq!(error, silent),
             }

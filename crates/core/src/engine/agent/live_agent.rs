@@ -69,30 +69,30 @@ pub(crate) enum LiveAgentEvent {
 /// Starts the agent of a record, in the directory that the record was created in.
 pub(crate) async fn start_for(
     record: RecordId,
-    mut place: LaunchSpec,
+    mut launch: LaunchSpec,
     shared: EngineContext,
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
-    let settled = place.settle(&shared.disk, &record).await?;
-    let (agent, lines) = start(place, shared, record.as_str(), predecessor).await?;
+    let settled = launch.settle(&shared.disk, &record).await?;
+    let (agent, lines) = start(launch, shared, record.as_str(), predecessor).await?;
     Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
 }
 
 /// Sends `initialize` on behalf of the client that the agent is started for.
 fn initialize(
     called: &str,
-    place: &LaunchSpec,
+    launch: &LaunchSpec,
     peer: Peer,
     incoming: InboundStream,
 ) -> impl Future<Output = Result<InitializedAgent, InitializeFailure>> {
-    let client = (place.capabilities.as_ref(), place.logged_in.has_terminal());
-    AgentConnection::start_for(called, place.agent.protocol, (peer, incoming), place.secrets(), client)
+    let client = (launch.capabilities.as_ref(), launch.logged_in.has_terminal());
+    AgentConnection::start_for(called, launch.agent.protocol, (peer, incoming), launch.secrets(), client)
 }
 
 /// Starts an agent. On failure nothing of it is left, or the error lists what is left. Every process the agent starts
 /// carries the mark, which is the record's id if there is a record.
 pub(crate) async fn start(
-    mut place: LaunchSpec,
+    mut launch: LaunchSpec,
     shared: EngineContext,
     mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
@@ -102,16 +102,16 @@ pub(crate) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     // The secrets of this login are masked in the agent's lines, even if the client logs in or out during the start.
-    place.logged_in = place.logged_in.as_it_is();
-    let told = place.told_paths(&shared.disk).await;
-    let files = Files::new(place.roots(&shared.disk).await?, shared.disk.clone());
-    place.environment = place.environment.with(RECORD_VARIABLE, mark).telling(told);
-    let LaunchSpec { agent, cwd, environment, .. } = &place;
+    launch.logged_in = launch.logged_in.as_it_is();
+    let told = launch.told_paths(&shared.disk).await;
+    let files = Files::new(launch.roots(&shared.disk).await?, shared.disk.clone());
+    launch.environment = launch.environment.with(RECORD_VARIABLE, mark).telling(told);
+    let LaunchSpec { agent, cwd, environment, .. } = &launch;
     let strays = shared.strays(mark);
     let EngineContext { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
     let profile = Profiles::built_in().of(agent, None);
-    let (start_limit, grace) = (place.start_limit(&profile), grace_for(&profile, settings.process));
+    let (start_limit, grace) = (launch.start_limit(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // Spawning a program from a disk that does not respond can hang.
     let late = |said| slow_start(agent, start_limit, said);
@@ -119,21 +119,21 @@ pub(crate) async fn start(
     let since = (settings.clock)();
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
-    place.words.are_of(&process, &peer);
+    launch.words.are_of(&process, &peer);
     let is_flooded = || peer.end() == Some(DisconnectReason::Flooded);
     let called = agent.label();
-    let initialize = initialize(&called, &place, peer.clone(), incoming);
+    let initialize = initialize(&called, &launch, peer.clone(), incoming);
     let mut failed = match tokio::time::timeout(start_limit, initialize).await {
         Ok(Ok(InitializedAgent { mut connection, mut lines })) => {
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
-            initialize_cache::remember(&shared, &place, connection.answer()).await;
-            match login::at_start(&mut connection, &place, start_limit, &mut lines).await {
+            initialize_cache::remember(&shared, &launch, connection.answer()).await;
+            match login::at_start(&mut connection, &launch, start_limit, &mut lines).await {
                 Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
                     let how = exit_words(process.exited_within(EXIT_LAG).await);
-                    let said = place.censor(&said(&mut process, &peer).await);
+                    let said = launch.censor(&said(&mut process, &peer).await);
                     FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
                 }
             }
@@ -145,7 +145,7 @@ pub(crate) async fn start(
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
-            let said = place.censor(&said(&mut process, &peer).await);
+            let said = launch.censor(&said(&mut process, &peer).await);
             let agent = label(agent);
             // For a remote agent this was our relay process, which exits if it cannot reach the agent.
             let error = match program {
@@ -155,7 +155,7 @@ pub(crate) async fn start(
             FailedStart::new(error, lines)
         }
         Err(_) => {
-            let said = place.censor(&said(&mut process, &peer).await);
+            let said = launch.censor(&said(&mut process, &peer).await);
             FailedStart::new(late(said), Vec::new())
         }
     };
@@ -309,7 +309,7 @@ impl LiveAgent {
                 done = self.tools.next(), if has_room => return LiveAgentEvent::Done(done),
                 // `recv` then reports the end of the connection.
                 _ = self.sending.failed() => self.connection.peer().abort(),
-                () = ended(self.deaf.as_mut()) => {
+                () = or_pending(self.deaf.as_mut()) => {
                     self.deaf = None;
                     self.connection.peer().abort();
                 }
@@ -318,19 +318,19 @@ impl LiveAgent {
     }
 
     /// Reports how the agent ended, and ends the rest of it in the background.
-    pub(crate) async fn gone(
+    pub(crate) async fn into_leftover(
         mut self,
-        place: &LaunchSpec,
+        launch: &LaunchSpec,
         settings: &EngineSettings,
     ) -> (AgentError, Leftover) {
         let error = match self.connection.end() {
             Some(DisconnectReason::Flooded) => AgentError::Flooded {
-                agent: label(&place.agent),
+                agent: label(&launch.agent),
                 limit: settings.wire.flood_bytes,
                 during: "of garbage".to_owned(),
             },
             _ => AgentError::Died {
-                agent: label(&place.agent),
+                agent: label(&launch.agent),
                 how: self.how_it_went().await,
                 said: self.said_without_secrets().await,
             },
@@ -393,10 +393,10 @@ impl LiveAgent {
     }
 }
 
-/// Waits for the future; for ever, if there is none.
-async fn ended(work: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
-    match work {
-        Some(work) => work.await,
+/// Awaits the future; for ever, if there is none.
+pub(crate) async fn or_pending<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
@@ -575,21 +575,21 @@ mod tests {
         let environment = pairs(&environment).into_iter().collect::<Environment>();
         let environment = environment.with_all(pairs(&configured)).with_secrets(["LICENCE".into()]);
         let (agent, cwd) = (AgentSpec::new("a", [""; 0]), AbsolutePath::new("/").unwrap());
-        let mut place = LaunchSpec {
+        let mut launch = LaunchSpec {
             login: None,
             mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
             ..LaunchSpec::alone(NewSession::new(agent, cwd, environment))
         };
-        let told = place.told_paths(&Disk::default()).await;
+        let told = launch.told_paths(&Disk::default()).await;
         assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
-        place.environment = place.environment.telling(told);
+        launch.environment = launch.environment.telling(told);
         let said = |secrets: [&str; 8]| {
             format!(
                 "{}, {home}/a, {home}:/, /home/me/x, seven77, production, eu-central-1",
                 secrets.join(", ")
             )
         };
-        assert_eq!(place.censor(&[said(secrets_given)]), [said(["[secret]"; 8])]);
+        assert_eq!(launch.censor(&[said(secrets_given)]), [said(["[secret]"; 8])]);
     }
 
     #[tokio::test]

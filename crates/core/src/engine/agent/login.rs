@@ -70,12 +70,12 @@ impl Engine {
         request: impl FnOnce(&LiveAgent) -> Option<OutgoingLine>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
-        let place = LaunchSpec { login: None, ..LaunchSpec::alone(with) };
+        let launch = LaunchSpec { login: None, ..LaunchSpec::alone(with) };
         let shared = self.0.shared.clone();
         let started =
-            live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
+            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let label = || place.agent.label().into_owned();
+        let label = || launch.agent.label().into_owned();
         let Some(request) = request(&agent) else {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
@@ -85,7 +85,7 @@ impl Engine {
             {
                 Ok(Ok(answered)) => answered,
                 Ok(Err(_)) => {
-                    let (error, leftover) = agent.gone(&place, &shared.settings).await;
+                    let (error, leftover) = agent.into_leftover(&launch, &shared.settings).await;
                     drop(leftover.task.await);
                     return Err(error.into());
                 }
@@ -100,14 +100,14 @@ impl Engine {
 /// exited.
 pub(crate) async fn at_start(
     connection: &mut AgentConnection,
-    place: &LaunchSpec,
+    launch: &LaunchSpec,
     start_limit: Duration,
     lines: &mut Vec<RedactedLine>,
 ) -> Result<(), Option<AgentError>> {
-    let Some(policy) = place.login else { return Ok(()) };
+    let Some(policy) = launch.login else { return Ok(()) };
     let ways = login_ways(connection.answer());
-    let label = || place.agent.label().into_owned();
-    let Some(request) = repeated(connection, place).or_else(|| by_credential(connection, place, &ways))
+    let label = || launch.agent.label().into_owned();
+    let Some(request) = repeated(connection, launch).or_else(|| by_credential(connection, launch, &ways))
     else {
         return match (policy, ways_in_words(&ways)) {
             (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
@@ -134,8 +134,8 @@ pub(crate) async fn at_start(
 
 /// The request that repeats the client's login, if the agent still offers that method. Its extra params are not
 /// persisted.
-fn repeated(connection: &AgentConnection, place: &LaunchSpec) -> Option<OutgoingLine> {
-    let login = place.logged_in.with(&place.agent)?;
+fn repeated(connection: &AgentConnection, launch: &LaunchSpec) -> Option<OutgoingLine> {
+    let login = launch.logged_in.with(&launch.agent)?;
     let request = connection.login(&login.way, login.besides.as_ref())?;
     Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
 }
@@ -143,10 +143,10 @@ fn repeated(connection: &AgentConnection, place: &LaunchSpec) -> Option<Outgoing
 /// A login with the first method that has a credential.
 fn by_credential(
     connection: &AgentConnection,
-    place: &LaunchSpec,
+    launch: &LaunchSpec,
     ways: &[LoginMethod],
 ) -> Option<OutgoingLine> {
-    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
+    let is_set = |name: &str| launch.environment.get(name).is_some_and(|value| !value.is_empty());
     let way = ways.iter().find(|way| way.has_credential(is_set))?;
     connection.login(&way.id, None)
 }

@@ -9,4 +9,4 @@ pub(super) mod login;
 pub(super) mod output_tail;
 pub(super) mod remote_host;
 pub(super) mod send_queue;
-pub(super) mod shutdown;
+pub(super) mod slot;

@@ -7,14 +7,12 @@ use std::sync::Arc;
 
 use crate::acp::acpx_peer;
 use crate::acp::client::{RedactedLine, RemoteLinkState};
-use crate::machine::{Input, OnResume};
+use crate::machine::OnResume;
 use crate::model::{
     AgentState, Content, Direction, ErrorCode, Event, Fact, LineageIndex, MessageKind, RecordId, Seq,
     StopReason, Update,
 };
 use crate::wire::RpcMessage;
-
-use crate::engine::session::task::SessionTask;
 
 /// What is known of the remote host.
 #[derive(Debug)]
@@ -79,9 +77,32 @@ impl RemoteHostState {
         }
     }
 
-    /// Whether a prompt was sent from here.
-    fn has_asked(&self, prompt: &str) -> bool {
-        self.asked.contains(prompt)
+    /// Whether an update echoes a prompt that was sent from here.
+    pub(crate) fn is_own_prompt(&self, record: &RecordId, update: &Update, line: &RedactedLine) -> bool {
+        let is_users = matches!(
+            update,
+            Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
+        );
+        is_users && own_prompt(record, &line.body).is_some_and(|prompt| self.asked.contains(&prompt))
+    }
+
+    /// Notes that the connection was lost or re-established; the fact to store, if that is new.
+    pub(crate) fn set_link(&mut self, link: RemoteLinkState) -> Option<Fact> {
+        let is_away = link == RemoteLinkState::Gone;
+        let is_new = std::mem::replace(&mut self.is_away, is_away) != is_away;
+        is_new.then_some(if is_away { Fact::AgentAway {} } else { Fact::AgentBack {} })
+    }
+
+    /// Notes which prompt of ours the remote host works on, and whether that was cancelled here.
+    pub(crate) fn note_state(&mut self, record: &RecordId, state: &AgentState, line: &RedactedLine) {
+        let is_at_work = *state == AgentState::Working;
+        self.works_on = own_prompt(record, &line.body).filter(|_| is_at_work);
+        self.is_unwanted = self.works_on.is_some() && self.works_on == self.stopped;
+    }
+
+    /// Whether the running prompt was cancelled here and has to be cancelled there. Reported once.
+    pub(crate) fn take_unwanted(&mut self) -> bool {
+        std::mem::take(&mut self.is_unwanted)
     }
 
     /// What the remote host replays when the session is resumed.
@@ -116,48 +137,6 @@ fn own_prompt(record: &RecordId, line: &Arc<str>) -> Option<Box<str>> {
     let message = RpcMessage::parse(line.clone()).ok()?;
     let name = acpx_peer::prompt_of(message.params()?)?;
     acpx_peer::request_of(record, &name).map(Into::into)
-}
-
-impl SessionTask {
-    /// Whether an update echoes a prompt that was sent from here.
-    pub(crate) fn is_own_prompt(&self, update: &Update, line: &RedactedLine) -> bool {
-        let is_users = matches!(
-            update,
-            Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
-        );
-        let Some(far) = self.far.as_ref().filter(|_| is_users) else { return false };
-        own_prompt(self.journal.record(), &line.body).is_some_and(|prompt| far.has_asked(&prompt))
-    }
-
-    /// Records and persists that the connection to the remote host was lost or re-established.
-    pub(crate) fn on_link_state(&mut self, way: RemoteLinkState) {
-        let fact = match way {
-            RemoteLinkState::Gone => Fact::AgentAway {},
-            RemoteLinkState::There => Fact::AgentBack {},
-        };
-        let is_away = way == RemoteLinkState::Gone;
-        let Some(far) = self.far.as_mut().filter(|far| far.is_away != is_away) else { return };
-        far.is_away = is_away;
-        self.journal.append_fact_in(self.now(), self.machine.current_turn(), &fact);
-    }
-
-    /// Records whether the running prompt was cancelled here.
-    pub(crate) fn note_far_state(&mut self, state: &AgentState, line: &RedactedLine) {
-        if let Some(far) = &mut self.far {
-            let is_at_work = *state == AgentState::Working;
-            far.works_on = own_prompt(self.journal.record(), &line.body).filter(|_| is_at_work);
-            far.is_unwanted = far.works_on.is_some() && far.works_on == far.stopped;
-        }
-    }
-
-    /// Cancels the running prompt if it was cancelled here before, once it is a turn here.
-    pub(crate) fn stop_unwanted(&mut self) {
-        let turn = self.machine.current_turn();
-        if let Some(far) = self.far.as_mut().filter(|far| far.is_unwanted && turn.is_some()) {
-            far.is_unwanted = false;
-            self.inputs.push_back(Input::Cancel(turn));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -239,7 +218,7 @@ mod tests {
     #[test]
     fn a_prompt_was_asked_here_if_it_is_kept_here_whatever_its_name_says() {
         let far = far(&[begins("q1")]);
-        assert_eq!(["q1", "q2"].map(|prompt| far.has_asked(prompt)), [true, false]);
+        assert_eq!(["q1", "q2"].map(|prompt| far.asked.contains(prompt)), [true, false]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::ExtraParams;
-use crate::acp::client::SessionOffer;
+use crate::acp::client::{AgentResponse, SessionOffer};
 use crate::acp::settings;
 use crate::machine::{ForwardError, ForwardedRequest, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
@@ -17,12 +17,13 @@ use crate::model::{
 use crate::store::{SessionWriter, Store};
 
 use super::turn_handle::TurnTicket;
-use crate::engine::ops::delete::Deletion;
 use crate::engine::permissions::request::ResponderRequest;
-use crate::engine::session::commands::{Forgetting, SessionCommand};
+use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
+use crate::engine::session::commands::{Forgetting, MoveError, OpenTurnRef, SessionCommand};
 use crate::engine::session::exit_reason::{ExitReasonCell, gone};
 use crate::engine::session::journal::ScopeSuccessor;
-use crate::engine::session::replies::PromptWaiter;
+use crate::engine::session::replies::{Deletion, PromptWaiter};
+use crate::engine::session::status::{AgentOffer, StatusPublisher};
 use crate::engine::stream::follow::{EventTail, Follower};
 use crate::engine::{
     CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, WaitReason,
@@ -68,25 +69,6 @@ pub struct SessionStatus {
     pub unmet: Vec<(Setting, Box<str>)>,
     /// The last turn that began with a newly restored session, and how it was restored.
     pub awakened: Option<(TurnId, WakeOutcome)>,
-}
-
-/// What the agent advertised: its `initialize` result and the session's modes, options and commands.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AgentOffer {
-    pub(crate) offered: Arc<SessionOffer>,
-    pub(crate) answer: Option<Arc<str>>,
-    pub(crate) version: Option<ProtocolVersion>,
-}
-
-/// The sending ends of the state that a session's task publishes.
-pub(crate) struct StatusPublisher {
-    pub(crate) status: watch::Sender<SessionStatus>,
-    pub(crate) offers: watch::Sender<AgentOffer>,
-    /// How many holds the session has.
-    pub(crate) held: watch::Receiver<usize>,
-    /// Keeps the counter alive after the last hold is dropped.
-    pub(crate) _holds: Arc<watch::Sender<usize>>,
-    pub(crate) exit_reason: ExitReasonCell,
 }
 
 /// Keeps a record in use, across the sessions that run it. Dropping it restarts the idle time.
@@ -398,6 +380,47 @@ impl Session {
         self.send(SessionCommand::Cancel(turn, besides)).await
     }
 
+    /// The open turns: the running one first, then the queued ones in order.
+    pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurnRef>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(SessionCommand::OpenTurns(reply), answer).await
+    }
+
+    /// Cancels these turns, with the client's extra params, and waits until they are over. Returns the event of the
+    /// last end. No effect on a turn that is already over.
+    pub(crate) async fn cancel_turns(
+        &self,
+        turns: Vec<TurnId>,
+        besides: Option<ExtraParams>,
+    ) -> Result<Option<Seq>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(SessionCommand::CancelTurns(turns, besides, reply), answer).await
+    }
+
+    /// Moves the record to another directory, given with its real path; its session is restored there. Ends its agent,
+    /// which cannot change its directory while it runs. A record with work is [`SessionError::Busy`], and so is one
+    /// for which another client starts an agent before the move. Additional directories inside the project move with
+    /// it. Returns the others, which stay unchanged.
+    pub async fn move_to(
+        &self,
+        cwd: AbsolutePath,
+        real_cwd: AbsolutePath,
+    ) -> Result<Vec<AbsolutePath>, SessionError> {
+        self.park().await?;
+        let (reply, answer) = oneshot::channel();
+        self.ask(SessionCommand::Move { cwd, real_cwd, reply }, answer).await?.map_err(|error| match error {
+            MoveError::Busy => SessionError::Busy(self.record.clone()),
+            MoveError::Store(error) => error.into(),
+        })
+    }
+
+    /// Sends a query about the agent's other sessions, if the agent runs.
+    pub(crate) async fn query(&self, query: AgentQuery) -> Result<AgentResponse, AgentQueryError> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.ask(SessionCommand::Query(query, reply), answer).await;
+        asked.unwrap_or(Err(AgentQueryError::NotRunning))
+    }
+
     /// Closes the session: cancels its turns, sends the agent `session/close` and ends it. The record stays.
     pub async fn close(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
@@ -488,11 +511,7 @@ impl Session {
         self.commands.send(command).await.map_err(|_| gone(&self.exit_reason, &self.record))
     }
 
-    pub(crate) async fn ask<T>(
-        &self,
-        command: SessionCommand,
-        answer: oneshot::Receiver<T>,
-    ) -> Result<T, SessionError> {
+    async fn ask<T>(&self, command: SessionCommand, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.exit_reason, &self.record))
     }

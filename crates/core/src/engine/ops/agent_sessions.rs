@@ -11,10 +11,10 @@ use crate::acp::client::{
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
 
-use super::session_query::{Inquiry, SessionQueryError};
 use crate::engine::agent::launch_spec::LaunchSpec;
 use crate::engine::agent::live_agent;
 use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
+use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
 use crate::engine::{Engine, EngineContext, NewSession, Session, SessionError};
 
 /// How long a running agent may take to reply. It may handle requests one at a time, and be busy.
@@ -44,8 +44,8 @@ impl Engine {
         cwd: Option<&AbsolutePath>,
         cursor: Option<&str>,
     ) -> Result<Option<ListPage>, SessionError> {
-        let inquiry = Inquiry::List { cwd: cwd.cloned(), cursor: cursor.map(str::to_owned) };
-        match self.inquire(with, inquiry).await? {
+        let query = AgentQuery::List { cwd: cwd.cloned(), cursor: cursor.map(str::to_owned) };
+        match self.query(with, query).await? {
             Some(AgentResponse::Listed(page)) => Ok(Some(page?)),
             _ => Ok(None),
         }
@@ -70,13 +70,13 @@ impl Engine {
         &self,
         with: &NewSession,
         session: &AcpSessionId,
-        alone: &mut Option<InquiryProcess>,
+        alone: &mut Option<StandaloneAgent>,
     ) -> Result<ListLookup, SessionError> {
         let until = Instant::now() + SEARCH;
         let mut cursor = None;
         loop {
-            let inquiry = Inquiry::List { cwd: None, cursor: cursor.clone() };
-            let Some(AgentResponse::Listed(page)) = self.ask_one(with, &inquiry, alone).await? else {
+            let query = AgentQuery::List { cwd: None, cursor: cursor.clone() };
+            let Some(AgentResponse::Listed(page)) = self.ask_one(with, &query, alone).await? else {
                 return Ok(ListLookup::NoList);
             };
             let ListPage { sessions, next } = page?;
@@ -100,8 +100,8 @@ impl Engine {
         with: NewSession,
         session: &AcpSessionId,
     ) -> Result<bool, SessionError> {
-        let inquiry = Inquiry::Delete(session.clone(), with.besides.clone());
-        match self.inquire(with, inquiry).await? {
+        let query = AgentQuery::Delete(session.clone(), with.besides.clone());
+        match self.query(with, query).await? {
             Some(AgentResponse::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
             _ => Ok(false),
         }
@@ -109,13 +109,13 @@ impl Engine {
 
     /// The reply of a running agent, or of a new process if none runs or the running one is busy. `None` if the agent
     /// does not support the method.
-    async fn inquire(
+    async fn query(
         &self,
         with: NewSession,
-        inquiry: Inquiry,
+        query: AgentQuery,
     ) -> Result<Option<AgentResponse>, SessionError> {
         let mut alone = None;
-        let answer = Box::pin(self.ask_one(&with, &inquiry, &mut alone)).await;
+        let answer = Box::pin(self.ask_one(&with, &query, &mut alone)).await;
         if let Some(alone) = alone {
             Box::pin(alone.end()).await;
         }
@@ -126,23 +126,23 @@ impl Engine {
     async fn ask_one(
         &self,
         with: &NewSession,
-        inquiry: &Inquiry,
-        alone: &mut Option<InquiryProcess>,
+        query: &AgentQuery,
+        alone: &mut Option<StandaloneAgent>,
     ) -> Result<Option<AgentResponse>, SessionError> {
         if alone.is_none()
             && let Some(live) = self.live_with(&with.agent).await
         {
-            match timeout(PATIENCE, live.inquire(inquiry.clone())).await {
+            match timeout(PATIENCE, live.query(query.clone())).await {
                 Ok(Ok(answer)) => return Ok(Some(answer)),
-                Ok(Err(SessionQueryError::NotOffered)) => return Ok(None),
-                Ok(Err(SessionQueryError::NotThere)) | Err(_) => {}
+                Ok(Err(AgentQueryError::NotOffered)) => return Ok(None),
+                Ok(Err(AgentQueryError::NotRunning)) | Err(_) => {}
             }
         }
         let asked = match alone.take() {
             Some(alone) => alone,
             None => self.start_alone(with.clone()).await?,
         };
-        let (asked, answer) = asked.ask(inquiry).await?;
+        let (asked, answer) = asked.ask(query).await?;
         *alone = Some(asked);
         Ok(answer)
     }
@@ -160,37 +160,37 @@ impl Engine {
     }
 
     /// Starts an agent for queries only.
-    async fn start_alone(&self, with: NewSession) -> Result<InquiryProcess, SessionError> {
+    async fn start_alone(&self, with: NewSession) -> Result<StandaloneAgent, SessionError> {
         self.real_directory(&with.cwd).await?;
-        let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
+        let (launch, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
         let started =
-            live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
+            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        Ok(InquiryProcess { agent, place, shared })
+        Ok(StandaloneAgent { agent, launch, shared })
     }
 }
 
 /// An agent that was started for queries only. The caller must end it.
-struct InquiryProcess {
+struct StandaloneAgent {
     agent: LiveAgent,
-    place: LaunchSpec,
+    launch: LaunchSpec,
     shared: EngineContext,
 }
 
-impl InquiryProcess {
+impl StandaloneAgent {
     /// The reply; `None` if the agent does not support the method. On an error the agent is ended.
-    async fn ask(mut self, inquiry: &Inquiry) -> Result<(Self, Option<AgentResponse>), SessionError> {
-        let Some(request) = inquiry.request(&self.agent.connection) else { return Ok((self, None)) };
-        let limit = self.place.agent.patience(self.agent.connection.profile());
+    async fn ask(mut self, query: &AgentQuery) -> Result<(Self, Option<AgentResponse>), SessionError> {
+        let Some(request) = query.request(&self.agent.connection) else { return Ok((self, None)) };
+        let limit = self.launch.agent.patience(self.agent.connection.profile());
         match timeout(limit, ask(&mut self.agent, request)).await {
             Ok(Some(answer)) => Ok((self, Some(answer))),
             Ok(None) => {
-                let (error, leftover) = self.agent.gone(&self.place, &self.shared.settings).await;
+                let (error, leftover) = self.agent.into_leftover(&self.launch, &self.shared.settings).await;
                 drop(leftover.task.await);
                 Err(error.into())
             }
             Err(_) => {
-                let (agent, method) = (self.place.agent.label().into_owned(), inquiry.method().to_owned());
+                let (agent, method) = (self.launch.agent.label().into_owned(), query.method().to_owned());
                 self.end().await;
                 Err(AgentError::Unresponsive { agent, method }.into())
             }

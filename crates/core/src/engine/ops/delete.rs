@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use crate::acp::ExtraParams;
 use crate::model::{AgentError, AgentSpec, Record, RecordId};
 
+use crate::engine::session::replies::Deletion;
 use crate::engine::{Engine, NewSession, RestoreSession, SessionError};
 
 /// What happened to a deleted record's session on its agent.
@@ -17,20 +18,6 @@ pub enum AtAgent {
     Deleted,
     /// The agent may still have it, for this reason.
     Kept(SessionError),
-}
-
-/// The agent's response to `session/delete`.
-#[derive(Debug, Clone, Default)]
-pub(crate) enum Deletion {
-    /// No agent was running.
-    #[default]
-    NotThere,
-    /// The agent does not support the method.
-    NotOffered,
-    /// The agent did not reply.
-    Unanswered,
-    /// The agent's reply.
-    Answered(Result<(), AgentError>),
 }
 
 impl Engine {
@@ -68,7 +55,7 @@ impl Engine {
         let agent = kept.agent.label().into_owned();
         let method = "session/delete".to_owned();
         match self.delete_here(record, launch_values.besides.clone()).await? {
-            Deletion::NotThere => {
+            Deletion::NotRunning => {
                 let asked = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
                 let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
                 Ok(asked.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))

@@ -3,5 +3,3 @@
 pub(super) mod agent_sessions;
 pub(super) mod delete;
 pub(super) mod probe;
-pub(super) mod relocate;
-pub(super) mod session_query;

@@ -64,28 +64,28 @@ impl Engine {
     /// Probes an agent without a prompt. Returns an error if it cannot be started.
     pub async fn examine(&self, with: NewSession) -> Result<Examination, SessionError> {
         self.real_directory(&with.cwd).await?;
-        let (place, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
+        let (launch, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
         let begun = Instant::now();
         let started =
-            live_agent::start(place.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
+            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let started_in = begun.elapsed();
         let connection = &agent.connection;
         let (info, profile) = (connection.info(), AgentProfile::clone(connection.profile()));
         let (protocol, capabilities) = (connection.version(), connection.capabilities().clone());
         let answer = connection.answer().clone();
-        let known_as = Profiles::built_in().name_of(&place.agent, info.name.as_deref()).map(str::to_owned);
-        let limit = place.agent.patience(&profile);
-        let tried = try_all(&mut agent, &place, limit).await;
+        let known_as = Profiles::built_in().name_of(&launch.agent, info.name.as_deref()).map(str::to_owned);
+        let limit = launch.agent.patience(&profile);
+        let tried = try_all(&mut agent, &launch, limit).await;
         let exit = agent.process.exit();
         let begun = Instant::now();
         let (error, ended) = if tried.is_gone() {
-            let (error, leftover) = agent.gone(&place, &shared.settings).await;
+            let (error, leftover) = agent.into_leftover(&launch, &shared.settings).await;
             (Some(error), leftover.task.await.map_or(TerminationOutcome::Left, |report| report.ended))
         } else {
             (None, agent.end(shared.settings.process).await.ended)
         };
-        let (trial, servers) = tried.with(&place, error);
+        let (trial, servers) = tried.with(&launch, error);
         let ended_in = begun.elapsed();
         Ok(Examination {
             info,
@@ -116,28 +116,28 @@ impl Tried {
     }
 
     /// The final trials, with how the agent exited, if it did.
-    fn with(self, place: &LaunchSpec, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
-        let error = error.unwrap_or_else(|| unresponsive(place));
+    fn with(self, launch: &LaunchSpec, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
+        let error = error.unwrap_or_else(|| unresponsive(launch));
         let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
         let servers = self.servers.into_iter().map(|(name, trial)| (name, known(trial)));
         (known(self.plain), servers.collect())
     }
 }
 
-fn unresponsive(place: &LaunchSpec) -> AgentError {
-    AgentError::Unresponsive { agent: place.agent.label().into_owned(), method: "session/new".to_owned() }
+fn unresponsive(launch: &LaunchSpec) -> AgentError {
+    AgentError::Unresponsive { agent: launch.agent.label().into_owned(), method: "session/new".to_owned() }
 }
 
 /// Tries a session without servers, and then one with each server.
-async fn try_all(agent: &mut LiveAgent, place: &LaunchSpec, limit: Duration) -> Tried {
-    let plain = try_in_time(agent, place, &[], limit).await;
+async fn try_all(agent: &mut LiveAgent, launch: &LaunchSpec, limit: Duration) -> Tried {
+    let plain = try_in_time(agent, launch, &[], limit).await;
     let mut servers = Vec::new();
     if matches!(plain, Some(Trial::Made { .. })) {
-        for server in &place.mcp_servers.list {
-            let trial = try_in_time(agent, place, std::slice::from_ref(server), limit).await;
+        for server in &launch.mcp_servers.list {
+            let trial = try_in_time(agent, launch, std::slice::from_ref(server), limit).await;
             let is_last = match &trial {
                 None => true,
-                Some(Trial::Refused(error)) => *error == unresponsive(place),
+                Some(Trial::Refused(error)) => *error == unresponsive(launch),
                 Some(Trial::Made { .. }) => false,
             };
             servers.push((server.name.clone(), trial));
@@ -151,18 +151,18 @@ async fn try_all(agent: &mut LiveAgent, place: &LaunchSpec, limit: Duration) -> 
 
 async fn try_in_time(
     agent: &mut LiveAgent,
-    place: &LaunchSpec,
+    launch: &LaunchSpec,
     servers: &[McpServer],
     limit: Duration,
 ) -> Option<Trial> {
-    let tried = tokio::time::timeout(limit, try_session(agent, place, servers)).await;
-    tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive(place))))
+    let tried = tokio::time::timeout(limit, try_session(agent, launch, servers)).await;
+    tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive(launch))))
 }
 
 /// Creates a session and removes it; `None` if the agent exits first.
-async fn try_session(agent: &mut LiveAgent, place: &LaunchSpec, servers: &[McpServer]) -> Option<Trial> {
+async fn try_session(agent: &mut LiveAgent, launch: &LaunchSpec, servers: &[McpServer]) -> Option<Trial> {
     let session = SessionWorkspace {
-        cwd: &place.cwd,
+        cwd: &launch.cwd,
         additional_directories: &[],
         mcp_servers: servers,
         besides: None,

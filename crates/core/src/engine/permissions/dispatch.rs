@@ -1,91 +1,153 @@
-//! Dispatches an agent's requests to the turn's client, and sends the decisions back.
+//! The agent's pending requests: what each one asks, the clients' decisions on them, and the approvals that the agent
+//! has not used yet.
 //!
-//! A request is persisted before it is dispatched, and a decision before it is sent.
+//! The session persists a request before it is dispatched, and a decision before it is sent.
 
-use crate::acp::client::{Escalation, PermissionRequest, RedactedLine, is_elicitation_answer};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::acp::client::{PermissionRequest, ToolRequest, is_elicitation_answer};
 use crate::machine::Input;
-use crate::model::{AgentRequestId, Fact, Permit, Seq, Timestamp, ToolKind, ToolUse, TurnId};
+use crate::model::{AgentRequestId, Permit, PreviousContent, ToolKind, ToolUse};
 use crate::wire::RpcError;
 
-use super::request::{ClientDecision, RequestDetails, RequestedPermission};
-use crate::engine::session::effects::SessionAction;
-use crate::engine::session::task::{Ask, SessionTask};
+use super::request::{
+    ClientDecision, ClientOffer, DecisionEvent, PendingDecisions, QuestionKind, RequestDetails,
+    RequestedPermission, ResponderSender,
+};
+use crate::engine::tools::dispatch::PendingTool;
+use crate::engine::tools::run::Checked;
 
 /// How many bytes of an unanswered request's description are stored.
-const WHAT_BYTES: usize = 1024;
+const SUMMARY_BYTES: usize = 1024;
 
-/// A request to dispatch.
-pub(crate) struct Consulting {
-    turn: Option<TurnId>,
-    ask: AgentRequestId,
-    at: Timestamp,
-    /// The last stored event. The request is not after it.
-    seq: Seq,
-    /// Whether the request stays pending while no client is attached.
-    waits: bool,
+/// A pending request of the agent.
+pub(crate) enum InboundRequest {
+    Permission(PermissionRequest),
+    /// With its params.
+    Elicitation(Arc<str>),
+    /// A file or a terminal.
+    Tool(Box<PendingTool>),
+    /// Refused with this error.
+    Refused(RpcError),
 }
 
-impl SessionTask {
-    /// Schedules a request to be dispatched once it is persisted.
-    pub(crate) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AgentRequestId) {
-        let (seq, waits) = (self.journal.last(), self.machine.waits_for_answers());
-        self.actions.push(SessionAction::Consult(Consulting { turn, ask, at: now, seq, waits }));
+impl InboundRequest {
+    /// The permission request that a client decides on.
+    fn permission(&self) -> Option<&PermissionRequest> {
+        match self {
+            Self::Permission(request) => Some(request),
+            Self::Tool(tool) => tool.question.as_ref(),
+            Self::Elicitation(_) | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// The pending requests of a session's agent.
+#[derive(Default)]
+pub(crate) struct Permissions {
+    requests: HashMap<AgentRequestId, InboundRequest>,
+    decisions: PendingDecisions,
+}
+
+impl Permissions {
+    pub(crate) fn add(&mut self, ask: AgentRequestId, request: InboundRequest) {
+        self.requests.insert(ask, request);
     }
 
-    /// Dispatches a persisted request to the turn's client.
-    pub(crate) fn consult(&mut self, consulting: Consulting) {
-        let Consulting { turn, ask, at, seq, waits } = consulting;
-        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let permission = |request: &PermissionRequest| {
-            let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
-            (request.params().clone(), Some(RequestedPermission { tool, can_be_approved }))
-        };
-        let (asked, offer) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (permission(request), None),
-            Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
-            Some(Ask::Tool(tool)) => match tool.question() {
-                // A rule that escalates overrides a client's offer to act without being asked.
-                Some(question) => {
-                    let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
-                    let offer = tool.offer().filter(|_| !is_escalated);
-                    (permission(question), offer)
-                }
-                None => return,
-            },
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let (params, wanted) = asked;
-        let responder = turn.and_then(|turn| self.waiters.responder(turn));
-        let lineage = self.journal.lineage();
-        let asked = RequestDetails { params, version, seq, lineage, wanted, waits, since: Some(at), offer };
-        self.consultations.put(ask, asked, responder);
+    /// Removes a request, and withdraws it from its client.
+    pub(crate) fn remove(&mut self, ask: &AgentRequestId) -> Option<InboundRequest> {
+        self.decisions.withdraw(ask);
+        self.requests.remove(ask)
     }
 
-    /// Persists that a client is asked about a file or a command. The agent's own request does not show that, because
-    /// the decision to ask is made here.
-    pub(crate) fn record_permission_asked(&mut self, ask: &AgentRequestId) {
-        if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
-            let fact = Fact::PermissionAsked { request: ask.0.to_string() };
-            self.journal.append_fact_in(self.now(), self.machine.current_turn(), &fact);
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub(crate) fn is_pending(&self, ask: &AgentRequestId) -> bool {
+        self.requests.contains_key(ask)
+    }
+
+    /// Whether a pending request is for a file or a command.
+    pub(crate) fn is_tool(&self, ask: &AgentRequestId) -> bool {
+        matches!(self.requests.get(ask), Some(InboundRequest::Tool(_)))
+    }
+
+    /// How many bytes the pending file and terminal requests have together.
+    pub(crate) fn tool_bytes(&self) -> usize {
+        let bytes = |request: &InboundRequest| match request {
+            InboundRequest::Tool(tool) => tool.params.len(),
+            _ => 0,
+        };
+        self.requests.values().map(bytes).sum()
+    }
+
+    /// The kind of a request that a client answers.
+    pub(crate) fn kind_of(&self, ask: &AgentRequestId) -> Option<QuestionKind> {
+        match self.requests.get(ask)? {
+            InboundRequest::Permission(_) | InboundRequest::Tool(_) => Some(QuestionKind::Permission),
+            InboundRequest::Elicitation(_) => Some(QuestionKind::Elicitation),
+            InboundRequest::Refused(_) => None,
         }
     }
 
-    /// Applies a client's decision; `None` if there is none.
-    pub(crate) fn on_decision(&mut self, ask: AgentRequestId, decision: Option<ClientDecision>) {
-        let request = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => request,
-            Some(Ask::Elicitation(_)) => {
-                return self.feed(match decision {
-                    Some(decision) => Input::RequestAnswered { id: ask, permit: elicited(decision) },
-                    None => Input::RequestUnanswerable { id: ask, summary: String::new() },
-                });
+    /// What a client gets of a request: its params, the permission and, for a file or a command, the capability that
+    /// makes asking unnecessary. A rule that escalates overrides that capability.
+    pub(crate) fn content_of(
+        &self,
+        ask: &AgentRequestId,
+        is_escalated: impl Fn(&ToolUse) -> bool,
+    ) -> Option<(Arc<str>, Option<RequestedPermission>, Option<ClientOffer>)> {
+        let request = self.requests.get(ask)?;
+        if let InboundRequest::Elicitation(params) = request {
+            return Some((params.clone(), None, None));
+        }
+        let offer = match request {
+            InboundRequest::Tool(tool) => {
+                tool.offer().filter(|_| !tool.request.tool_use().is_some_and(|tool| is_escalated(&tool)))
             }
-            Some(Ask::Tool(tool)) => match tool.question() {
-                Some(question) => question,
-                None => return,
-            },
-            Some(Ask::Refused(_)) | None => return,
+            _ => None,
         };
+        let permission = request.permission()?;
+        let (tool, can_be_approved) = (permission.tool.clone(), permission.can_be_approved());
+        Some((permission.params().clone(), Some(RequestedPermission { tool, can_be_approved }), offer))
+    }
+
+    /// Sends a persisted request to the turn's client, unless it was withdrawn.
+    pub(crate) fn dispatch(
+        &mut self,
+        ask: AgentRequestId,
+        details: RequestDetails,
+        responder: Option<&ResponderSender>,
+    ) {
+        if self.is_pending(&ask) {
+            self.decisions.put(ask, details, responder);
+        }
+    }
+
+    /// The next event of a dispatched request; waits for ever if there is none.
+    pub(crate) async fn next(&mut self) -> DecisionEvent {
+        self.decisions.next().await
+    }
+
+    /// The input for a client's decision, or for none, and the request that an accepted decision grants. The
+    /// description of an unanswered request is stored, so `redact` masks secrets in it.
+    pub(crate) fn on_decision(
+        &self,
+        ask: AgentRequestId,
+        decision: Option<ClientDecision>,
+        redact: impl FnOnce(&str) -> String,
+    ) -> Option<(Input, Option<PermissionRequest>)> {
+        let pending = self.requests.get(&ask)?;
+        if let InboundRequest::Elicitation(_) = pending {
+            let input = match decision {
+                Some(decision) => Input::RequestAnswered { id: ask, permit: elicited(decision) },
+                None => Input::RequestUnanswerable { id: ask, summary: String::new() },
+            };
+            return Some((input, None));
+        }
+        let request = pending.permission()?;
         let permit = match decision {
             Some(ClientDecision::Choose(option)) => request.choice(&option),
             Some(ClientDecision::Say(result)) => request.said(&result),
@@ -93,83 +155,64 @@ impl SessionTask {
             Some(ClientDecision::Reject | ClientDecision::Fail(_)) => Permit::Reject,
             Some(ClientDecision::Cancel) => Permit::Cancelled,
             None => {
-                let what = self.what_may_be_kept(&request.tool);
-                return self.feed(Input::RequestUnanswerable { id: ask, summary: what });
+                let mut summary = redact(request.tool.title.as_deref().unwrap_or(request.tool.kind_name()));
+                summary.truncate(summary.floor_char_boundary(SUMMARY_BYTES));
+                return Some((Input::RequestUnanswerable { id: ask, summary }, None));
             }
         };
         let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
         // An approval of a request that the agent classifies as reading grants nothing further.
-        let granted = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) if approves && request.tool.kind() != ToolKind::Reads => {
+        let granted = match pending {
+            InboundRequest::Permission(request) if approves && request.tool.kind() != ToolKind::Reads => {
                 Some(request.clone())
             }
             _ => None,
         };
-        self.feed(Input::RequestAnswered { id: ask.clone(), permit });
-        // A decision that was not accepted grants nothing.
-        if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
-            self.consultations.grant(granted);
-        }
+        Some((Input::RequestAnswered { id: ask, permit }, granted))
     }
 
-    /// A description of a request, for a stored error. The agent's text may contain secrets and have any length, so it
-    /// is masked and truncated.
-    fn what_may_be_kept(&self, tool: &ToolUse) -> String {
-        let what = tool.title.as_deref().unwrap_or(tool.kind_name());
-        let kept = self.agent.as_ref().map(|agent| agent.connection.without_secrets(what));
-        let mut kept = kept.unwrap_or_default();
-        kept.truncate(kept.floor_char_boundary(WHAT_BYTES));
-        kept
+    /// Remembers an approval until the agent uses it or the turn ends.
+    pub(crate) fn grant(&mut self, request: PermissionRequest) {
+        self.decisions.grant(request);
     }
 
-    pub(crate) fn permit(
+    /// The input for a file or terminal request whose path was checked. `question` makes its permission request.
+    pub(crate) fn on_path_checked(
         &mut self,
-        now: Timestamp,
-        turn: Option<TurnId>,
-        ask: &AgentRequestId,
-        permit: &Permit,
-    ) {
-        self.consultations.withdraw(ask);
-        // A scheduled request is dropped: the agent may reuse its id by then.
-        self.actions.retain(
-            |actions| !matches!(actions, SessionAction::Consult(consulting) if consulting.ask == *ask),
-        );
-        let asked = self.asks.remove(ask);
-        if let Some(Ask::Tool(tool)) = asked {
-            return self.permit_tool(turn, ask, *tool, permit);
-        }
-        let identity = self.identity();
-        let Some(agent) = &mut self.agent else { return };
-        let answer = match asked {
-            Some(Ask::Permission(request)) => match (permit, identity) {
-                (Permit::Escalated(rule), Some(identity)) => {
-                    let escalation = Escalation { rule, identity, at: now };
-                    agent.connection.escalate(ask, &request, &escalation)
-                }
-                _ => agent.connection.permit(ask, &request, permit),
-            },
-            Some(Ask::Elicitation(params)) => agent.connection.elicited(ask, &params, permit),
-            Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
-        };
-        self.send(now, turn, answer);
-    }
-
-    /// Refuses a request with the id of a pending one: the decision on the first must not apply to it.
-    pub(crate) fn refuse_second(&mut self, ask: &AgentRequestId, line: RedactedLine) {
-        let (now, turn) = (self.now(), self.machine.current_turn());
-        self.journal.append_line(now, turn, line);
-        if let Some(agent) = &self.agent {
-            let error = RpcError::invalid_request("a request with this id is still open");
-            let answer = agent.connection.refusal(ask, &error);
-            self.send(now, turn, answer);
+        ask: AgentRequestId,
+        checked: Result<Checked, RpcError>,
+        question: impl FnOnce(&ToolRequest, Option<&PreviousContent>) -> Option<PermissionRequest>,
+        cwd: &str,
+    ) -> Option<Input> {
+        let Some(InboundRequest::Tool(tool)) = self.requests.get_mut(&ask) else { return None };
+        match checked {
+            Ok(Checked { located, old }) => {
+                tool.question = question(&tool.request, old.as_ref());
+                (tool.located, tool.old) = (located, old);
+                let granted = self.decisions.take_grant(&tool.request, tool.old.as_ref(), cwd);
+                Some(Input::Tool { id: ask, tool: tool.request.tool_use(), granted })
+            }
+            Err(error) => {
+                self.add(ask.clone(), InboundRequest::Refused(error));
+                Some(Input::OtherRequest { id: ask })
+            }
         }
     }
 
-    pub(crate) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AgentRequestId) {
-        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &error);
-            self.send(now, turn, answer);
-        }
+    /// Forgets the approvals of a turn when it ends.
+    pub(crate) fn end_turn(&mut self) {
+        self.decisions.end_turn();
+    }
+
+    /// Withdraws all dispatched requests, including those whose answer has arrived: an agent may reuse their ids.
+    pub(crate) fn withdraw_all(&mut self) {
+        self.decisions.forget();
+    }
+
+    /// The agent is gone, and its requests with it.
+    pub(crate) fn clear(&mut self) {
+        self.requests.clear();
+        self.decisions.forget();
     }
 }
 

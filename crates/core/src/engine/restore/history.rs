@@ -4,59 +4,53 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::acp;
+use crate::machine::SessionMachine;
 use crate::model::{
-    Content, Conversation, ConversationMessage, Entry, Event, Exchange, HistoryExtent, MessageKind, RecordId,
-    Seq, Timestamp, TurnId,
+    AgentMemory, Content, Conversation, ConversationMessage, Entry, Event, Exchange, HistoryExtent,
+    MessageKind, RecordId, Seq, Timestamp, TurnId,
 };
 use crate::store::{Store, StoreError};
-
-use crate::engine::agent::remote_host::RemoteHostState;
-use crate::engine::session::task::SessionTask;
 
 /// How many events are folded at a time.
 const PAGE: usize = 4096;
 /// How many bytes of text a fresh session receives at most. The newest part is kept.
 const CARRIED_CHARS: usize = 200_000;
 
-impl SessionTask {
-    /// Returns the exchanges to compare a replay with, the time of the last message and, if a fresh session receives
-    /// the conversation as text, how much of it that is.
-    pub(crate) async fn read_history(
-        &mut self,
-    ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<HistoryExtent>), StoreError> {
-        self.history = None;
-        // Only updates through the relay to another machine carry sequence numbers.
-        let is_host = self.agent.as_ref().is_some_and(|agent| agent.connection.is_host());
-        let is_far = is_host && self.place.agent.url().is_some();
-        self.far = is_far.then(|| RemoteHostState::new(self.journal.lineage()));
-        if !self.journal.has_record() {
-            return Ok((Vec::new(), None, None));
-        }
-        let (store, record) = (Arc::clone(&self.shared.store), self.journal.record().clone());
-        let hear = |event: &Event, content: &Content| {
-            if let Some(far) = &mut self.far {
-                far.hear(&record, event, content);
-            }
-        };
-        let (conversation, carried) = if self.machine.carries_history() {
-            let whole = into(Conversation::new(record.clone()), &store, &record, hear).await?;
-            // A prompt that is sent again is not repeated in the transcript.
-            let resent = self.machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
-            let (text, carried) = transcript(&whole, resent);
-            self.history = Some(text);
-            (whole, Some(carried))
-        } else {
-            // As much as a replay is compared with, independent of the length.
-            (into(Conversation::brief(record.clone()), &store, &record, hear).await?, None)
-        };
-        self.knowledge.remember(conversation.memory());
-        self.journal.set_memory(self.knowledge.memory());
-        let exchanges = match self.machine.returning() {
-            Some(session) => conversation.exchanges_in(session),
-            None => conversation.exchanges(),
-        };
-        Ok((exchanges, conversation.spoken_at(), carried))
-    }
+/// The stored conversation, as a new agent needs it.
+#[derive(Debug, Default)]
+pub(crate) struct StoredHistory {
+    /// The exchanges to compare a replay with.
+    pub(crate) exchanges: Vec<Exchange>,
+    /// The time of the last message.
+    pub(crate) last_message_at: Option<Timestamp>,
+    pub(crate) memory: AgentMemory,
+    /// The conversation as text, if a fresh session receives it, and how much of it that is.
+    pub(crate) transcript: Option<(String, HistoryExtent)>,
+}
+
+/// Reads a record's conversation. Every event goes to `on_event` too.
+pub(crate) async fn read(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    machine: &SessionMachine,
+    on_event: impl FnMut(&Event, &Content),
+) -> Result<StoredHistory, StoreError> {
+    let (conversation, transcript) = if machine.carries_history() {
+        let whole = into(Conversation::new(record.clone()), store, record, on_event).await?;
+        // A prompt that is sent again is not repeated in the transcript.
+        let resent = machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
+        let transcript = transcript(&whole, resent);
+        (whole, Some(transcript))
+    } else {
+        // As much as a replay is compared with, independent of the length.
+        (into(Conversation::brief(record.clone()), store, record, on_event).await?, None)
+    };
+    let exchanges = match machine.returning() {
+        Some(session) => conversation.exchanges_in(session),
+        None => conversation.exchanges(),
+    };
+    let (memory, last_message_at) = (conversation.memory(), conversation.spoken_at());
+    Ok(StoredHistory { exchanges, last_message_at, memory, transcript })
 }
 
 /// Folds a record's events.
@@ -68,7 +62,7 @@ async fn into(
     mut conversation: Conversation,
     store: &Arc<dyn Store>,
     record: &RecordId,
-    mut hear: impl FnMut(&Event, &Content),
+    mut on_event: impl FnMut(&Event, &Content),
 ) -> Result<Conversation, StoreError> {
     let mut from = Seq::FIRST;
     loop {
@@ -77,7 +71,7 @@ async fn into(
         from = last.seq.next();
         for event in &events {
             let content = acp::content(event);
-            hear(event, &content);
+            on_event(event, &content);
             conversation.apply(event, content);
         }
     }

@@ -1,29 +1,25 @@
 //! Commands that clients send to a session's task. Each becomes an input of the state machine, or the task replies from
 //! its own state.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::acp::ExtraParams;
-use crate::acp::client::AgentResponse;
-use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WakeError, WakeOutcome};
+use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WaitCondition};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, Fallback, ForwardId, McpServer, RequestId, Scope, Seq, Setting,
-    Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, Fact, Fallback, ForwardId, McpServer, RequestId, Scope, Seq,
+    Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
+use super::agent_query::{AgentQuery, AgentQueryError};
 use super::effects::SessionAction;
-use super::journal::ScopeSuccessor;
-use super::open_turns::OpenTurnRef;
-use super::replies::{PromptWaiter, tell};
+use super::journal::{ScopeChange, ScopeSuccessor};
+use super::replies::{Deletion, ForwardReply, PromptWaiter, QueryReply, WakeReply, send};
 use super::task::SessionTask;
-use super::wait_reason::WaitReason;
-use crate::engine::ops::delete::Deletion;
-use crate::engine::ops::relocate::Moving;
-use crate::engine::ops::session_query::{Inquiry, SessionQueryError};
+use super::wait_reason::{WaitReason, WaitState};
+use crate::engine::agent::directory::moved_with;
 use crate::engine::permissions::request::ResponderSender;
 use crate::engine::{Prompt, RestoreSession};
 
@@ -33,11 +29,27 @@ pub(crate) enum Forgetting {
     Unwanted,
 }
 
+/// Why a record cannot be moved.
+pub(crate) enum MoveError {
+    /// It has an agent or work.
+    Busy,
+    Store(StoreError),
+}
+
+/// A running or queued turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenTurnRef {
+    /// Its id.
+    pub(crate) id: TurnId,
+    /// The request id of its prompt.
+    pub(crate) request: RequestId,
+}
+
 /// A command for a session's task.
 pub(crate) enum SessionCommand {
-    Wake(Box<RestoreSession>, oneshot::Sender<Result<WakeOutcome, WakeError>>),
+    Wake(Box<RestoreSession>, WakeReply),
     /// Return to an earlier ACP session.
-    Return(AcpSessionId, Box<RestoreSession>, oneshot::Sender<Result<WakeOutcome, WakeError>>),
+    Return(AcpSessionId, Box<RestoreSession>, WakeReply),
     Prompt {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
@@ -47,11 +59,11 @@ pub(crate) enum SessionCommand {
     /// Sets the client for requests of turns without a client.
     Advise(ResponderSender),
     /// Forwards a request to the agent, outside any turn.
-    Pass(Box<RestoreSession>, ForwardedRequest, oneshot::Sender<Result<Arc<str>, ForwardError>>),
+    Pass(Box<RestoreSession>, ForwardedRequest, ForwardReply),
     /// Withdraws a forwarded request.
     Withdraw(ForwardId),
     /// Queries the agent about its other sessions, if it runs.
-    Inquire(Inquiry, oneshot::Sender<Result<AgentResponse, SessionQueryError>>),
+    Query(AgentQuery, QueryReply),
     Cancel(Option<TurnId>, Option<ExtraParams>),
     /// Lists the open turns.
     OpenTurns(oneshot::Sender<Vec<OpenTurnRef>>),
@@ -74,7 +86,13 @@ pub(crate) enum SessionCommand {
     Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
-    Move(Box<Moving>),
+    /// Moves the record to a directory with this path and real path, unless it has an agent or work. Replies with the
+    /// additional directories outside the old directory, which stay unchanged.
+    Move {
+        cwd: AbsolutePath,
+        real_cwd: AbsolutePath,
+        reply: oneshot::Sender<Result<Vec<AbsolutePath>, MoveError>>,
+    },
     Leave,
 }
 
@@ -86,65 +104,67 @@ impl SessionCommand {
 }
 
 impl SessionTask {
-    pub(crate) async fn on_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
-        if command.needs_agent() {
-            self.look_after_agent().await;
+    pub(super) async fn on_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
+        // An agent may have exited while other processes hold its pipes open. No new request is sent to it.
+        if command.needs_agent() && self.agent.is_dead() && self.machine.current_turn().is_none() {
+            self.on_agent_exit().await;
         }
         match command {
             SessionCommand::Wake(restore, reply) => self.wake(*restore, reply),
             SessionCommand::Return(session, restore, reply) => self.return_to(session, *restore, reply),
             SessionCommand::Prompt { prompt, waiter } => self.prompt(*prompt, waiter).await?,
-            // The first prompt may just have been accepted. It is persisted before this action runs.
-            SessionCommand::Join(request, responder, reply) => {
-                self.actions.push(SessionAction::Joined(request, responder, reply));
-            }
-            SessionCommand::Advise(responder) => self.waiters.stand_in(responder),
+            SessionCommand::Advise(responder) => self.replies.set_default_responder(responder),
             SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {
-                self.waiters.passes.remove(&pass);
+                self.replies.withdraw_forward(pass);
                 self.feed(Input::ForwardCancelled(pass));
             }
-            SessionCommand::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
-            SessionCommand::Cancel(turn, besides) => self.cancel(turn, besides),
-            SessionCommand::OpenTurns(reply) => tell(reply, self.open_turns()),
-            SessionCommand::CancelTurns(turns, besides, reply) => {
-                self.cancel_turns(&turns, besides.as_ref(), reply);
+            SessionCommand::Query(query, reply) => self.query(&query, reply),
+            SessionCommand::Cancel(turn, extra_params) => self.cancel(turn, extra_params),
+            SessionCommand::OpenTurns(reply) => {
+                let open = |turn: &Turn| OpenTurnRef { id: turn.id, request: turn.request.clone() };
+                send(reply, self.machine.open_turns().map(open).collect());
+            }
+            SessionCommand::CancelTurns(turns, extra_params, reply) => {
+                self.cancel_turns(&turns, extra_params.as_ref(), reply);
             }
             SessionCommand::Close(successor, reply) => {
                 if let Some(successor) = successor {
                     self.journal.leave_scope_to(successor);
                 }
-                self.waiters.closed.push(reply);
+                self.replies.add_close(reply);
                 self.feed(Input::Close);
             }
-            SessionCommand::Writer(reply) => tell(reply, self.journal.writer()),
+            SessionCommand::Writer(reply) => send(reply, self.journal.writer()),
             SessionCommand::TakeBack(reply) if self.journal.has_begun_turn() => {
-                tell(reply, Deletion::default());
+                send(reply, Deletion::default());
             }
             SessionCommand::TakeBack(reply) => self.delete(None, reply),
-            SessionCommand::Delete(besides, reply) => self.delete(besides, reply),
+            SessionCommand::Delete(extra_params, reply) => self.delete(extra_params, reply),
             SessionCommand::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
-                tell(reply, false);
+                send(reply, false);
             }
             SessionCommand::Park(_, reply) => {
-                self.waiters.parked.push(reply);
+                self.replies.add_park(reply);
                 self.feed(Input::Park);
             }
             SessionCommand::HasServers(servers, reply) => {
-                tell(reply, !self.has_agent() || self.place.mcp_servers.list == servers);
+                send(reply, !self.agent.is_launched() || self.launch.mcp_servers.list == servers);
             }
             SessionCommand::HasDirectories(directories, reply) => {
-                tell(reply, !self.has_agent() || self.place.additional_directories == directories);
+                send(reply, !self.agent.is_launched() || self.launch.additional_directories == directories);
             }
-            SessionCommand::Waiting(reply) => tell(reply, self.waiting()),
-            SessionCommand::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
-            SessionCommand::Forget(word, reply) => self.forget(word.as_deref(), reply),
+            SessionCommand::Waiting(reply) => send(reply, self.wait_reason()),
+            SessionCommand::SlowStart(wait, pass, reply) => send(reply, self.slow_start(wait, pass)),
+            SessionCommand::Forget(word, reply) => self.forget_setting(word.as_deref(), reply),
             SessionCommand::Idle(limit) => {
-                (self.idle, self.idle_is_wanted) = (limit, true);
-                self.renew_idle_time();
+                self.timers.set_idle(limit);
+                self.restart_idle_time();
             }
-            SessionCommand::Scope(scope, reply) => self.actions.push(SessionAction::Scope(scope, reply)),
-            SessionCommand::Move(moving) => self.actions.push(SessionAction::Move(moving)),
+            // A first prompt to join may just have been accepted. It is persisted before the command is executed.
+            SessionCommand::Join(..) | SessionCommand::Scope(..) | SessionCommand::Move { .. } => {
+                self.actions.push(SessionAction::Command(command));
+            }
             SessionCommand::Leave => {
                 self.feed(Input::HostStopping);
                 self.over = true;
@@ -153,125 +173,192 @@ impl SessionTask {
         Ok(())
     }
 
-    fn wake(&mut self, restore: RestoreSession, reply: oneshot::Sender<Result<WakeOutcome, WakeError>>) {
+    /// Executes a command that waits for the changes before it to be persisted.
+    pub(super) async fn on_deferred_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
+        match command {
+            SessionCommand::Join(request, responder, reply) => {
+                let turn = self.journal.turn_of(&request).await?;
+                if let (Some(turn), Some(responder)) =
+                    (turn.as_ref().filter(|turn| turn.is_open()), responder)
+                {
+                    self.replies.join(turn.id, responder);
+                }
+                send(reply, turn);
+            }
+            SessionCommand::Scope(scope, reply) => match self.journal.set_scope(scope).await {
+                Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
+                stored => send(reply, stored),
+            },
+            SessionCommand::Move { cwd, real_cwd, reply } => {
+                if self.agent.is_occupied() || self.machine.has_work() {
+                    send(reply, Err(MoveError::Busy));
+                    return Ok(());
+                }
+                match self.journal.set_directory(&cwd, &real_cwd, ScopeChange::Keep).await {
+                    Err(error @ StoreError::ScopeTaken { .. }) => send(reply, Err(MoveError::Store(error))),
+                    Err(error) => return Err(error),
+                    Ok(()) => {
+                        let staying = self.move_to(cwd, real_cwd);
+                        self.journal.commit().await?;
+                        send(reply, Ok(staying));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Applies the record's new directory. Additional directories inside the old directory move with it; returns the
+    /// others.
+    pub(super) fn move_to(&mut self, cwd: AbsolutePath, real_cwd: AbsolutePath) -> Vec<AbsolutePath> {
+        let fact = Fact::Moved { from: self.launch.cwd.to_string(), to: cwd.to_string() };
+        self.journal.append_fact(self.now(), &fact);
+        self.launch.real_cwd = Some(real_cwd);
+        let old = std::mem::replace(&mut self.launch.cwd, cwd);
+        let known = &self.launch.additional_directories;
+        let is_outside = |directory: &&AbsolutePath| !directory.as_path().starts_with(old.as_path());
+        let staying = known.iter().filter(is_outside).cloned().collect();
+        let after = moved_with(&old, &self.launch.cwd, known);
+        if after != *known {
+            self.journal.set_additional_directories(&after);
+            self.launch.additional_directories = after;
+            self.persisted_launch.additional_directories.clone_from(&self.launch.additional_directories);
+        }
+        staying
+    }
+
+    fn wake(&mut self, restore: RestoreSession, reply: WakeReply) {
         let options = restore.options;
         let is_reset = options.fallback == Fallback::Reset;
         if let Some(refused) = self.machine.refuses_reset().filter(|_| is_reset) {
-            return tell(reply, Err(refused));
+            return send(reply, Err(refused));
         }
-        self.waiters.awake.push(reply);
-        self.prepare(restore);
+        self.replies.add_wake(reply);
+        self.prepare_launch(restore);
         self.feed(Input::Wake(options));
     }
 
-    fn return_to(
-        &mut self,
-        session: AcpSessionId,
-        restore: RestoreSession,
-        reply: oneshot::Sender<Result<WakeOutcome, WakeError>>,
-    ) {
+    fn return_to(&mut self, session: AcpSessionId, restore: RestoreSession, reply: WakeReply) {
         if let Some(refused) = self.machine.refuses_return(&session) {
-            return tell(reply, Err(refused));
+            return send(reply, Err(refused));
         }
-        self.waiters.awake.push(reply);
-        self.prepare(restore);
+        self.replies.add_wake(reply);
+        self.prepare_launch(restore);
         self.feed(Input::Return(session));
     }
 
     async fn prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
         let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
-        if self.waiters.prompts.contains_key(&request) || self.journal.turn_of(&request).await?.is_some() {
-            tell(waiter.accepted, Err(PromptRefusal::RequestExists));
+        if self.replies.has_prompt(&request) || self.journal.turn_of(&request).await?.is_some() {
+            send(waiter.accepted, Err(PromptRefusal::RequestExists));
             return Ok(());
         }
-        self.waiters.prompts.insert(request.clone(), waiter);
-        self.waiters.asked_by(&request, client);
-        self.metas.asked(&request, besides);
         let options = restore.options;
-        self.launch_values.insert(request.clone(), restore);
+        self.replies.add_prompt(request.clone(), waiter, client, besides, restore);
         self.feed(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
-        self.limits.began_before(&self.machine, &request, spent);
+        self.timers.began_before(&self.machine, &request, spent);
         Ok(())
     }
 
-    fn forward(
-        &mut self,
-        restore: RestoreSession,
-        pass: ForwardedRequest,
-        reply: oneshot::Sender<Result<Arc<str>, ForwardError>>,
-    ) {
-        if self.agent_is_behind() {
-            return tell(reply, Err(ForwardError::TooMany));
+    fn forward(&mut self, restore: RestoreSession, pass: ForwardedRequest, reply: ForwardReply) {
+        if self.agent.is_behind() {
+            return send(reply, Err(ForwardError::TooMany));
         }
-        self.waiters.passes.insert(pass.id, reply);
-        self.prepare(restore);
+        self.replies.add_forward(pass.id, reply);
+        self.prepare_launch(restore);
         self.feed(Input::Forward(pass));
     }
 
-    /// Detects an agent that has exited while other processes hold its pipes open, so that no new request is sent to
-    /// it.
-    async fn look_after_agent(&mut self) {
-        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
-        if is_dead && self.machine.current_turn().is_none() {
-            self.on_agent_exit().await;
-        }
+    fn query(&mut self, query: &AgentQuery, reply: QueryReply) {
+        let agent = self.agent.live_mut().filter(|agent| self.machine.is_live() && agent.sending.has_room());
+        let Some(agent) = agent else { return send(reply, Err(AgentQueryError::NotRunning)) };
+        let Some(request) = query.request(&agent.connection) else {
+            return send(reply, Err(AgentQueryError::NotOffered));
+        };
+        let Some(id) = agent.connection.inquire(&request) else {
+            return send(reply, Err(AgentQueryError::NotRunning));
+        };
+        self.replies.add_query(id, reply);
+        self.actions.push(SessionAction::Send(request));
     }
 
-    /// Whether the agent's send queue is full, so that client requests are refused.
-    pub(crate) fn agent_is_behind(&self) -> bool {
-        self.agent.as_ref().is_some_and(|agent| !agent.sending.has_room())
-    }
-
-    fn delete(&mut self, besides: Option<ExtraParams>, reply: oneshot::Sender<Deletion>) {
-        self.waiters.deleted.push(reply);
-        self.metas.deleting = besides;
-        self.note_deletion();
+    fn delete(&mut self, extra_params: Option<ExtraParams>, reply: oneshot::Sender<Deletion>) {
+        let is_offered = self.agent.live().map(|agent| agent.connection.capabilities().sessions.delete);
+        self.replies.add_delete(reply, extra_params, is_offered);
         self.feed(Input::Delete);
     }
 
-    /// Notes whether a running agent supports `session/delete`.
-    fn note_deletion(&mut self) {
-        if let (Deletion::NotThere, Some(agent)) = (&self.deletion, &self.agent) {
-            let is_offered = agent.connection.capabilities().sessions.delete;
-            self.deletion = if is_offered { Deletion::Unanswered } else { Deletion::NotOffered };
-        }
-    }
-
     /// Cancels a turn, or the running one, and forwards the client's extra params.
-    pub(crate) fn cancel(&mut self, turn: Option<TurnId>, besides: Option<ExtraParams>) {
-        self.metas.cancelling = besides;
+    fn cancel(&mut self, turn: Option<TurnId>, extra_params: Option<ExtraParams>) {
+        self.replies.cancel_params = extra_params;
         self.feed(Input::Cancel(turn));
-        self.metas.cancelling = None;
+        self.replies.cancel_params = None;
     }
 
-    /// Whether an agent runs or is starting. Its launch spec cannot change then.
-    fn has_agent(&self) -> bool {
-        self.agent.is_some() || self.coming.is_some()
+    /// Cancels turns from the last queued one to the running one, so that no prompt that is to be cancelled is
+    /// dispatched first. A cancel ends in bounded time, and so does the wait for it.
+    fn cancel_turns(
+        &mut self,
+        turns: &[TurnId],
+        extra_params: Option<&ExtraParams>,
+        reply: oneshot::Sender<Option<Seq>>,
+    ) {
+        let open: Vec<TurnId> =
+            self.machine.open_turns().map(|turn| turn.id).filter(|id| turns.contains(id)).collect();
+        for id in open.iter().rev() {
+            self.cancel(Some(*id), extra_params.cloned());
+        }
+        self.replies.add_end_waiter(open.into_iter().collect(), reply);
+    }
+
+    /// Removes the requested setting that a word means. Replies once that is persisted.
+    fn forget_setting(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
+        let wish = self.machine.wished(word);
+        if let Some(wish) = &wish {
+            self.feed(Input::ForgetSetting(wish.name.clone()));
+        }
+        self.actions.push(SessionAction::Forgotten(wish, reply));
+    }
+
+    /// The current wait condition, and whether the agent waits for us or has to read first.
+    pub(super) fn wait_state(&self) -> Option<WaitState> {
+        let what = self.machine.awaited()?;
+        let is_at_work = match &what {
+            WaitCondition::Answer(method) => &**method == "session/prompt",
+            WaitCondition::TurnEnd => true,
+            _ => false,
+        };
+        let is_served = is_at_work && self.agent.is_served();
+        let is_unread =
+            matches!(what, WaitCondition::Answer(_) | WaitCondition::TurnEnd) && self.agent.is_behind();
+        Some(WaitState { what, is_served, is_unread, is_away: self.agent.is_away() })
+    }
+
+    /// What the session waits for now.
+    fn wait_reason(&self) -> Option<WaitReason> {
+        let state = self.wait_state()?;
+        let question = match &state.what {
+            WaitCondition::PendingRequests { first, .. } => self.permissions.kind_of(first),
+            _ => None,
+        };
+        Some(self.timers.wait.reason(self.now(), state, question))
+    }
+
+    /// The error for a client whose start wait passed before the session was restored or the agent replied to a
+    /// request, with the agent's output so far.
+    fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> AgentError {
+        let method = pass.and_then(|pass| self.machine.passed_method(pass));
+        let awaited = method.map(|method| WaitCondition::Answer(method.into()));
+        let missed = self.timers.missed(awaited.or_else(|| self.machine.awaited()));
+        let agent = self.launch.agent.label().into_owned();
+        AgentError::SlowStart { agent, missed, limit: wait, said: self.launch.last_words() }
     }
 
     /// Applies launch values, if the agent is not started yet.
-    pub(crate) fn prepare(&mut self, restore: RestoreSession) {
-        if !self.has_agent() {
-            self.place.renew(restore);
+    pub(super) fn prepare_launch(&mut self, restore: RestoreSession) {
+        if !self.agent.is_launched() {
+            self.launch.apply(restore);
         }
-    }
-
-    /// Persists the launch values after the agent has set the session up with them.
-    pub(crate) fn own_given(&mut self) {
-        let before = std::mem::replace(&mut self.persisted, self.place.persisted());
-        if self.place.has_moved(&before.agent) {
-            self.journal.set_agent_command(&self.place.agent);
-        }
-        if self.place.additional_directories != before.additional_directories {
-            self.journal.set_additional_directories(&self.place.additional_directories);
-        }
-        if self.place.mcp_servers.left_out.is_empty() {
-            self.journal.set_mcp_servers(self.place.mcp_servers.kept());
-        }
-    }
-
-    /// Restores the previous launch values after the agent failed to set the session up.
-    pub(crate) fn forget_given(&mut self) {
-        self.place.restore(self.persisted.clone());
     }
 }

@@ -59,6 +59,14 @@ pub(crate) struct ScopeSuccessor {
     pub(crate) scope: Scope,
 }
 
+/// What becomes of the scope when a record's directory changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScopeChange {
+    Keep,
+    /// Another record has it in the new directory.
+    Remove,
+}
+
 enum Stage {
     /// There is no record. It has a lineage once `session/new` was answered, and is created with this batch.
     Unborn(Box<NewRecord>, Option<(Lineage, Timestamp)>),
@@ -233,7 +241,7 @@ impl SessionJournal {
 
     /// Notes when the last message was exchanged according to the agent, for a session without messages here. Ignores
     /// times in the future.
-    pub(crate) fn note_spoken_elsewhere(&mut self, now: Timestamp, at: Timestamp) {
+    pub(crate) fn note_external_message(&mut self, now: Timestamp, at: Timestamp) {
         let is_unborn = matches!(self.stage, Stage::Unborn(..));
         if at < now && (is_unborn || self.spoken_elsewhere.is_some_and(|known| known < at)) {
             self.spoken_elsewhere = Some(at);
@@ -283,33 +291,21 @@ impl SessionJournal {
         &mut self,
         cwd: &AbsolutePath,
         real_cwd: &AbsolutePath,
+        scope: ScopeChange,
     ) -> Result<(), StoreError> {
+        let drops_scope = scope == ScopeChange::Remove;
         match &mut self.stage {
             Stage::Unborn(seed, _) => {
                 (seed.cwd, seed.real_cwd) = (cwd.clone(), real_cwd.clone());
+                seed.scope.take_if(|_| drops_scope);
                 Ok(())
             }
             Stage::Kept(writer) => {
-                let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
-                writer.append(vec![place], Durability::Machine).await
-            }
-        }
-    }
-
-    /// Stores the directory and removes the scope, which another record has there.
-    pub(crate) async fn set_directory_without_scope(
-        &mut self,
-        cwd: &AbsolutePath,
-        real_cwd: &AbsolutePath,
-    ) -> Result<(), StoreError> {
-        match &mut self.stage {
-            Stage::Unborn(seed, _) => {
-                (seed.cwd, seed.real_cwd, seed.scope) = (cwd.clone(), real_cwd.clone(), None);
-                Ok(())
-            }
-            Stage::Kept(writer) => {
-                let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
-                writer.append(vec![Change::Scope(None), place], Durability::Machine).await
+                let mut changes = vec![Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() }];
+                if drops_scope {
+                    changes.insert(0, Change::Scope(None));
+                }
+                writer.append(changes, Durability::Machine).await
             }
         }
     }
@@ -339,8 +335,8 @@ impl SessionJournal {
     }
 
     /// Stores the agent's process, or its end.
-    pub(crate) fn set_run(&mut self, run: AgentRun) {
-        self.changes.push(Change::AgentRun(run));
+    pub(crate) fn set_run(&mut self, run: impl Into<Option<AgentRun>>) {
+        self.changes.extend(run.into().map(Change::AgentRun));
     }
 
     fn set_lineage(&mut self, now: Timestamp, lineage: Lineage) {

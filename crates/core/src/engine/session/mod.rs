@@ -1,13 +1,12 @@
 //! One session's task: the loop, what it persists, what it replies, and what it publishes.
 
 pub(super) mod agent_memory;
+pub(super) mod agent_query;
 pub(super) mod commands;
 pub(super) mod effects;
 pub(super) mod exit_reason;
-pub(super) mod forwarded_params;
 pub(super) mod journal;
 pub(super) mod on_agent_message;
-pub(super) mod open_turns;
 pub(super) mod replies;
 pub(super) mod status;
 pub(super) mod task;

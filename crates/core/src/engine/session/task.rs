@@ -1,151 +1,73 @@
-//! One session's task: the only owner of its machine, its agent and its lease on the record.
+//! One session's task: the loop over its components, and the only owner of its machine, its agent and its lease on the
+//! record.
 //!
 //! It waits for an event, takes the agent's other messages that have arrived, and settles them together: commit, then
 //! act. Everything that can happen is a [`SessionEvent`]; nothing else changes the session.
 
-use std::collections::{HashMap, VecDeque};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 
-use crate::acp::client::{
-    AgentResponse, MessageContext, PermissionRequest, ReceivedMessage, RedactedLine, SessionOffer,
-};
+use crate::acp::client::{MessageContext, RedactedLine};
 use crate::machine::{Deadline, Input, OnResume, SessionMachine};
-use crate::model::{AgentRequestId, AgentRun, RequestId};
+use crate::model::{AgentError, EndedProcess, Fact, SessionIdentity};
 use crate::store::StoreError;
-use crate::wire::{RpcError, RpcId};
+use crate::tools::SweptProcess;
 
 use super::agent_memory::Knowledge;
 use super::commands::SessionCommand;
-use super::effects::{LostLines, SessionAction};
+use super::effects::SessionAction;
 use super::exit_reason::ExitReason;
-use super::forwarded_params::ForwardedParams;
-use super::journal::SessionJournal;
-use super::replies::Waiters;
-use super::timers::SessionTimers;
-use super::wait_reason::Glance;
+use super::journal::{ScopeChange, SessionJournal};
+use super::replies::Replies;
+use super::status::StatusPublisher;
+use super::timers::Timers;
+use crate::engine::EngineContext;
+use crate::engine::agent::directory::DirectoryChange;
 use crate::engine::agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
-use crate::engine::agent::live_agent::{
-    AgentExitReport, FailedStart, Leftover, LiveAgent, LiveAgentEvent, LiveId,
-};
+use crate::engine::agent::live_agent::{AgentExitReport, FailedStart, Leftover, LiveAgent, or_pending};
 use crate::engine::agent::remote_host::RemoteHostState;
-use crate::engine::api::session_handle::StatusPublisher;
-use crate::engine::ops::delete::Deletion;
-use crate::engine::ops::session_query::SessionQueryError;
-use crate::engine::permissions::request::{DecisionEvent, PendingDecisions};
-use crate::engine::tools::dispatch::ToolAsk;
-use crate::engine::tools::run::{ToolOutcome, ToolRequestOrigin};
-use crate::engine::{CountGuard, EngineContext, RestoreSession};
+use crate::engine::agent::slot::{AgentEvent, AgentSlot};
+use crate::engine::api::session_handle::SessionStatus;
+use crate::engine::permissions::dispatch::Permissions;
+use crate::engine::permissions::request::DecisionEvent;
+use crate::engine::restore::history::{self, StoredHistory};
+use crate::engine::restore::list_lookup::RestoreState;
 
 /// How many of the agent's messages, and about how many bytes, are committed together at most.
 const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A pending request of the agent.
-pub(crate) enum Ask {
-    Permission(PermissionRequest),
-    /// With its params.
-    Elicitation(Arc<str>),
-    /// A file or a terminal.
-    Tool(Box<ToolAsk>),
-    /// Refused with this error.
-    Refused(RpcError),
-}
-
-type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<RedactedLine>), FailedStart>> + Send>>;
-
 /// Anything that can happen to a session.
 enum SessionEvent {
     Command(Option<SessionCommand>),
-    Started(Box<Result<(LiveAgent, Vec<RedactedLine>), FailedStart>>),
-    /// An agent was ended on request.
-    Ended(AgentExitReport),
-    /// The leftovers of an agent that exited by itself were ended or given up.
-    Cleared(AgentExitReport),
-    Said(Option<ReceivedMessage>),
-    /// A tool request has an outcome, or terminals have new output.
-    Done(Option<(ToolRequestOrigin, ToolOutcome)>),
+    Agent(AgentEvent),
     Deadline(Deadline),
     /// A pending request has a decision, or a person is being asked.
-    Consulted(DecisionEvent),
+    Decision(DecisionEvent),
     /// The number of holds has changed.
     Held,
 }
 
 pub(crate) struct SessionTask {
-    pub(crate) shared: EngineContext,
-    pub(crate) machine: SessionMachine,
-    pub(crate) journal: SessionJournal,
-    pub(crate) place: LaunchSpec,
+    pub(super) shared: EngineContext,
+    pub(super) machine: SessionMachine,
+    pub(super) journal: SessionJournal,
+    pub(super) launch: LaunchSpec,
     /// The part that the session keeps from start to start.
-    pub(crate) persisted: PersistedLaunchSpec,
+    pub(super) persisted_launch: PersistedLaunchSpec,
     commands: mpsc::Receiver<SessionCommand>,
-    pub(crate) told: StatusPublisher,
-    /// How long an idle agent stays while the session has no hold, and whether a client set that time.
-    pub(crate) idle: Option<Duration>,
-    pub(crate) idle_is_wanted: bool,
-    /// Counts this session as live while it has an agent.
-    pub(crate) live: Option<CountGuard>,
-    pub(crate) agent: Option<LiveAgent>,
-    pub(crate) coming: Option<Coming>,
-    /// The agent's process, until its end is persisted.
-    pub(crate) run: Option<AgentRun>,
-    /// An agent that is being ended on request.
-    pub(crate) going: Option<JoinHandle<AgentExitReport>>,
-    pub(crate) leftover: Option<Leftover>,
-    /// What the agent that is being ended did wrong, if anything.
-    pub(crate) fault: Option<&'static str>,
-    /// The inputs that the machine gets next.
-    pub(crate) inputs: VecDeque<Input>,
-    pub(crate) deadline: Option<(Deadline, Instant)>,
-    pub(crate) limits: SessionTimers,
-    pub(crate) glance: Glance,
-    pub(crate) asks: HashMap<AgentRequestId, Ask>,
-    pub(crate) consultations: PendingDecisions,
-    pub(crate) waiters: Waiters,
-    /// Callers with a query about the agent's other sessions.
-    pub(crate) inquirers: HashMap<RpcId, oneshot::Sender<Result<AgentResponse, SessionQueryError>>>,
-    pub(crate) metas: ForwardedParams,
-    /// The launch values of the clients with open prompts.
-    pub(crate) launch_values: HashMap<RequestId, RestoreSession>,
-    pub(crate) actions: Vec<SessionAction>,
-    pub(crate) live_id: Option<LiveId>,
-    /// The agent's full result of a prompt, while it ends the turn.
-    pub(crate) prompted: Option<Arc<str>>,
-    /// The `_meta` object of a version 2 agent's last state update.
-    pub(crate) idle_meta: Option<Arc<str>>,
-    /// The discarded lines of an agent that was detached: the turn may end after that.
-    pub(crate) lost: LostLines,
-    /// Lines dropped in the turn that ends, and up to the end of the previous one.
-    pub(crate) dropped: u64,
-    pub(crate) dropped_before: u64,
-    /// Lines that were no messages, counted before the running turn. Those printed during the start or between turns
-    /// are not reported.
-    pub(crate) garbage_before: u64,
-    /// The conversation so far as text, while a fresh session may need it.
-    pub(crate) history: Option<String>,
-    /// The state of the agent, if it is a remote acpx host.
-    pub(crate) far: Option<RemoteHostState>,
+    pub(super) status: StatusPublisher,
+    pub(super) agent: AgentSlot,
+    pub(super) permissions: Permissions,
+    pub(super) replies: Replies,
+    pub(super) timers: Timers,
     /// What is known of the agent's memory.
-    pub(crate) knowledge: Knowledge,
-    /// The first user message of a session that is being adopted, and whether it is complete.
-    pub(crate) first_words: String,
-    pub(crate) first_words_end: bool,
-    /// The offer that the machine got last.
-    pub(crate) offered: Arc<SessionOffer>,
-    /// How many pages of the agent's list were read.
-    pub(crate) pages: usize,
-    /// Bytes the agent has sent since the last turn began or ended.
-    pub(crate) received: u64,
-    /// The agent's response to `session/delete`, if the session is being deleted.
-    pub(crate) deletion: Deletion,
-    pub(crate) over: bool,
+    pub(super) memory: Knowledge,
+    pub(super) restore: RestoreState,
+    /// What to do once the collected changes are committed.
+    pub(super) actions: Vec<SessionAction>,
+    pub(super) over: bool,
 }
 
 impl SessionTask {
@@ -153,173 +75,184 @@ impl SessionTask {
         shared: EngineContext,
         machine: SessionMachine,
         journal: SessionJournal,
-        (place, persisted): (LaunchSpec, PersistedLaunchSpec),
+        (launch, persisted_launch): (LaunchSpec, PersistedLaunchSpec),
         commands: mpsc::Receiver<SessionCommand>,
-        told: StatusPublisher,
+        status: StatusPublisher,
     ) -> Self {
-        let idle = shared.settings.idle;
-        let knowledge = Knowledge::of(journal.memory());
+        let (timers, memory) = (Timers::new(shared.settings.idle), Knowledge::of(journal.memory()));
         let mut task = Self {
             shared,
             machine,
             journal,
-            place,
-            persisted,
+            launch,
+            persisted_launch,
             commands,
-            told,
-            idle,
-            idle_is_wanted: false,
-            live: None,
-            agent: None,
-            coming: None,
-            run: None,
-            going: None,
-            leftover: None,
-            fault: None,
-            inputs: VecDeque::new(),
-            deadline: None,
-            limits: SessionTimers::new(),
-            glance: Glance::default(),
-            asks: HashMap::new(),
-            consultations: PendingDecisions::default(),
-            waiters: Waiters::default(),
-            inquirers: HashMap::new(),
-            metas: ForwardedParams::default(),
-            launch_values: HashMap::new(),
+            status,
+            agent: AgentSlot::default(),
+            permissions: Permissions::default(),
+            replies: Replies::default(),
+            timers,
+            memory,
+            restore: RestoreState::default(),
             actions: Vec::new(),
-            live_id: None,
-            prompted: None,
-            idle_meta: None,
-            lost: LostLines::default(),
-            dropped: 0,
-            dropped_before: 0,
-            garbage_before: 0,
-            history: None,
-            far: None,
-            knowledge,
-            first_words: String::new(),
-            first_words_end: false,
-            offered: Arc::default(),
-            pages: 0,
-            received: 0,
-            deletion: Deletion::default(),
             over: false,
         };
         // A caller may read the ids before the task runs for the first time.
-        task.tell_status();
+        task.publish_status();
         task
     }
 
     pub(crate) async fn run(mut self) {
         // The time of prompts that were queued in an earlier host has been running since.
-        self.limits.note(self.now(), &self.machine);
+        self.timers.update(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
-            self.told.exit_reason.set(ExitReason::Failed(Arc::new(error)));
+            self.status.exit_reason.set(ExitReason::Failed(Arc::new(error)));
         }
         self.leave().await;
     }
 
     async fn serve(&mut self) -> Result<(), StoreError> {
         while !self.over {
-            let happening = self.next().await;
-            self.take(happening).await?;
-            self.drain_ready().await?;
+            let event = self.next().await;
+            self.on_event(event).await?;
+            self.drain_ready();
             self.settle().await?;
         }
         Ok(())
     }
 
     async fn next(&mut self) -> SessionEvent {
-        let known = known(&self.machine);
-        // An agent that waits for a reply of ours is not silent.
-        let limit = self.limits.next(&self.machine, !self.is_waited_for());
-        let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
+        let context = MessageContext { session: self.machine.target_session() };
+        let agent_waits = !self.permissions.is_empty() || self.agent.is_served();
+        let deadline = self.timers.next(&self.machine, agent_waits);
         tokio::select! {
             command = self.commands.recv() => SessionEvent::Command(command),
-            started = when(self.coming.as_mut()) => {
-                self.coming = None;
-                SessionEvent::Started(Box::new(started))
-            }
-            report = when(self.going.as_mut()) => {
-                self.going = None;
-                SessionEvent::Ended(report.unwrap_or_default())
-            }
-            ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
-                SessionEvent::Cleared(ended.unwrap_or_default())
-            }
-            news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
-                LiveAgentEvent::Said(said) => SessionEvent::Said(said),
-                LiveAgentEvent::Done(done) => SessionEvent::Done(done),
-            },
-            consulted = self.consultations.next() => SessionEvent::Consulted(consulted),
-            held = self.told.held.changed() => {
+            event = self.agent.next(context) => SessionEvent::Agent(event),
+            event = self.permissions.next() => SessionEvent::Decision(event),
+            held = self.status.held.changed() => {
                 // The task owns a sender, so the channel stays open.
                 drop(held);
                 SessionEvent::Held
             }
-            reached = when(deadline.map(|(name, at)| Box::pin(async move {
+            reached = or_pending(deadline.map(|(name, at)| Box::pin(async move {
                 tokio::time::sleep_until(at).await;
                 name
             }))) => {
-                self.deadline.take_if(|(name, _)| *name == reached);
+                self.timers.on_reached(reached);
                 SessionEvent::Deadline(reached)
             }
         }
     }
 
-    async fn take(&mut self, happening: SessionEvent) -> Result<(), StoreError> {
-        match happening {
+    async fn on_event(&mut self, event: SessionEvent) -> Result<(), StoreError> {
+        match event {
             SessionEvent::Command(Some(command)) => self.on_command(command).await?,
             SessionEvent::Command(None) => self.over = true,
-            SessionEvent::Started(started) => match *started {
-                Ok((agent, lines)) => self.take_agent(agent, lines).await?,
+            SessionEvent::Agent(AgentEvent::Started(started)) => match *started {
+                Ok((agent, lines)) => self.on_agent_started(agent, lines).await?,
                 Err(failed) => self.on_start_failed(failed),
             },
-            SessionEvent::Ended(report) => self.on_agent_ended(report),
-            SessionEvent::Cleared(report) => self.on_leftover_cleared(report),
-            SessionEvent::Said(Some(said)) => self.on_agent_message(said),
-            SessionEvent::Said(None) => self.on_agent_exit().await,
-            SessionEvent::Done(done) => self.on_tool_outcome(done),
+            SessionEvent::Agent(AgentEvent::Ended(report)) => self.on_agent_ended(report),
+            SessionEvent::Agent(AgentEvent::Cleared(report)) => self.on_leftover_cleared(report),
+            SessionEvent::Agent(AgentEvent::Message(Some(message))) => self.on_agent_message(message),
+            SessionEvent::Agent(AgentEvent::Message(None)) => self.on_agent_exit().await,
+            SessionEvent::Agent(AgentEvent::ToolOutcome(outcome)) => self.on_tool_outcome(outcome),
             SessionEvent::Deadline(deadline) => self.feed(Input::Deadline(deadline)),
-            SessionEvent::Consulted(DecisionEvent::Said(ask, decision)) => self.on_decision(ask, decision),
-            SessionEvent::Consulted(DecisionEvent::Put(ask)) => self.record_permission_asked(&ask),
-            SessionEvent::Held => self.renew_idle_time(),
+            SessionEvent::Decision(DecisionEvent::Said(ask, decision)) => self.on_decision(&ask, decision),
+            SessionEvent::Decision(DecisionEvent::Put(ask)) => self.record_permission_asked(&ask),
+            SessionEvent::Held => self.restart_idle_time(),
         }
         Ok(())
     }
 
+    /// Takes the messages that have arrived, so that they are committed together.
+    fn drain_ready(&mut self) {
+        for _ in 0..BATCH_MESSAGES {
+            if self.journal.waiting_bytes() > BATCH_BYTES || self.over {
+                break;
+            }
+            let context = MessageContext { session: self.machine.target_session() };
+            let Some(message) = self.agent.try_next(context) else { break };
+            self.on_agent_message(message);
+        }
+    }
+
+    /// Commits the collected changes, then acts on them, until nothing is left to do. The status is published first, so
+    /// that a client that receives a reply sees the status after it.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        loop {
+            self.journal.commit().await?;
+            let now = self.now();
+            self.timers.update(now, &self.machine);
+            self.timers.wait.observe(now, self.wait_state());
+            self.publish_status();
+            if self.actions.is_empty() {
+                return Ok(());
+            }
+            for action in std::mem::take(&mut self.actions) {
+                self.execute(action).await?;
+            }
+        }
+    }
+
+    fn publish_status(&mut self) {
+        self.agent.update_live_count(&self.shared);
+        if let Some(agent) = self.agent.live().filter(|_| self.machine.is_live()) {
+            self.status.publish_offer(&agent.connection);
+        }
+        self.status.publish(SessionStatus {
+            identity: self.identity(),
+            agent_pid: self.agent.live().map(|agent| agent.process.pid()),
+            has_agent: self.agent.is_occupied(),
+            has_work: self.machine.has_work(),
+            has_leftover: self.agent.has_leftover(),
+            memory: self.memory.memory(),
+            unmet: self.machine.unmet_settings(),
+            awakened: self.memory.awakened(),
+        });
+    }
+
+    /// The record's three ids, once there is a record.
+    pub(super) fn identity(&self) -> Option<SessionIdentity> {
+        self.machine.lineage().filter(|_| self.journal.has_record()).map(|lineage| SessionIdentity {
+            record: self.journal.record().clone(),
+            session: lineage.current().session.clone(),
+            agent_session: lineage.current().agent_session.clone(),
+        })
+    }
+
     fn on_start_failed(&mut self, failed: FailedStart) {
         let FailedStart { error, lines, left, strays } = failed;
-        self.forget_given();
+        self.launch.restore(self.persisted_launch.clone());
         if self.journal.has_record() {
             self.append_lines(lines);
             self.record_strays(strays);
-            if let Some(run) = left {
-                self.journal.set_run(run);
-            }
+            self.journal.set_run(left);
         }
         self.feed(Input::StartFailed(error));
     }
 
-    async fn take_agent(&mut self, mut agent: LiveAgent, lines: Vec<RedactedLine>) -> Result<(), StoreError> {
-        if let Some(settled) = agent.settled.take() {
-            self.persist_directory(*settled).await?;
+    async fn on_agent_started(
+        &mut self,
+        mut agent: LiveAgent,
+        lines: Vec<RedactedLine>,
+    ) -> Result<(), StoreError> {
+        if let Some(change) = agent.settled.take() {
+            self.persist_directory(*change).await?;
         }
         let advertised = agent.connection.capabilities().sessions;
         let profile = agent.connection.profile().restore_profile();
-        let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
-        self.journal.set_run(run.clone());
-        self.run = Some(run);
+        // Only updates through the relay to another machine carry sequence numbers.
+        let is_remote_host = agent.connection.is_host() && self.launch.agent.url().is_some();
+        self.agent.set_remote_host(is_remote_host.then(|| RemoteHostState::new(self.journal.lineage())));
         self.journal.set_protocol(agent.connection.version());
-        self.agent = Some(agent);
-        self.garbage_before = self.lost_lines().garbage;
-        self.glance.begin();
-        self.received = 0;
-        self.dropped_before = 0;
-        self.offered = Arc::default();
+        self.journal.set_run(self.agent.install(agent, self.now()));
+        self.timers.wait.set_last_message(None);
         self.append_lines(lines);
-        let (exchanges, last_message_at, carried_history) = self.read_history().await?;
-        let on_resume = self.far.as_ref().map_or(OnResume::Nothing, RemoteHostState::on_resume);
+        let StoredHistory { exchanges, last_message_at, transcript, .. } = self.read_history().await?;
+        let (transcript, carried_history) = transcript.unzip();
+        self.restore.set_transcript(transcript);
+        let on_resume = self.agent.remote_host().map_or(OnResume::Nothing, RemoteHostState::on_resume);
         self.feed(Input::AgentReady {
             advertised,
             profile,
@@ -331,86 +264,132 @@ impl SessionTask {
         Ok(())
     }
 
-    pub(crate) fn append_lines(&mut self, lines: Vec<RedactedLine>) {
+    /// Reads the conversation so far, if there is a record.
+    async fn read_history(&mut self) -> Result<StoredHistory, StoreError> {
+        if !self.journal.has_record() {
+            return Ok(StoredHistory::default());
+        }
+        let record = self.journal.record();
+        let history = history::read(&self.shared.store, record, &self.machine, |event, content| {
+            if let Some(host) = self.agent.remote_host_mut() {
+                host.hear(record, event, content);
+            }
+        });
+        let history = history.await?;
+        self.memory.remember(history.memory);
+        self.journal.set_memory(self.memory.memory());
+        Ok(history)
+    }
+
+    /// Persists the directory that a start resolved. If another record has the scope of a newly resolved directory,
+    /// this record loses its scope and is found by its id.
+    async fn persist_directory(&mut self, change: DirectoryChange) -> Result<(), StoreError> {
+        let DirectoryChange { cwd, real_cwd } = change;
+        match self.journal.set_directory(&cwd, &real_cwd, ScopeChange::Keep).await {
+            Err(StoreError::ScopeTaken { .. }) => {
+                self.journal.set_directory(&cwd, &real_cwd, ScopeChange::Remove).await?;
+            }
+            stored => stored?,
+        }
+        if self.launch.cwd == cwd {
+            self.launch.real_cwd = Some(real_cwd);
+        } else {
+            self.move_to(cwd, real_cwd);
+        }
+        Ok(())
+    }
+
+    fn append_lines(&mut self, lines: Vec<RedactedLine>) {
         let now = self.now();
         for line in lines {
             self.journal.append_line(now, None, line);
         }
     }
 
-    /// Takes the messages that have arrived, so that they are committed together.
-    async fn drain_ready(&mut self) -> Result<(), StoreError> {
-        for _ in 0..BATCH_MESSAGES {
-            if self.journal.waiting_bytes() > BATCH_BYTES || self.over {
-                break;
-            }
-            let Some(agent) = self.agent.as_mut().filter(|agent| agent.sending.has_room()) else { break };
-            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
-            self.take(SessionEvent::Said(Some(said))).await?;
-        }
-        Ok(())
-    }
-
-    pub(crate) async fn on_agent_exit(&mut self) {
+    /// Handles an agent that exited by itself.
+    pub(super) async fn on_agent_exit(&mut self) {
         self.persist_terminal_output(true);
-        let Some(agent) = self.take_agent_away() else { return };
-        let (error, leftover) = agent.gone(&self.place, &self.shared.settings).await;
+        let Some(agent) = self.agent.detach() else { return };
+        let (error, leftover) = agent.into_leftover(&self.launch, &self.shared.settings).await;
         self.lose_agent(leftover, error);
     }
 
-    /// Commits the collected changes, then acts on them, until nothing is left to do. The status is published first, so
-    /// that a client that receives a reply sees the status after it.
-    async fn settle(&mut self) -> Result<(), StoreError> {
-        loop {
-            self.journal.commit().await?;
-            self.limits.note(self.now(), &self.machine);
-            self.glance();
-            self.tell_status();
-            if self.actions.is_empty() {
-                return Ok(());
-            }
-            for actions in std::mem::take(&mut self.actions) {
-                self.execute(actions).await?;
-            }
+    /// Handles the loss of a detached agent, while its leftovers are being ended.
+    pub(super) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
+        self.forget_agent();
+        self.journal.set_run(self.agent.on_exited(self.now(), leftover, &error));
+        self.feed(Input::AgentExited(error));
+    }
+
+    /// Handles the end of an agent that was ended on request.
+    fn on_agent_ended(&mut self, mut report: AgentExitReport) {
+        self.append_lines(std::mem::take(&mut report.lines));
+        self.persist_exit(report);
+        self.feed(Input::AgentStopped);
+    }
+
+    /// Persists the end of an agent that was ended on request.
+    fn persist_exit(&mut self, report: AgentExitReport) {
+        let AgentExitReport { commands, ended, strays, .. } = report;
+        self.append_facts(&commands);
+        self.record_strays(strays);
+        self.journal.set_run(self.agent.on_ended(self.now(), ended));
+    }
+
+    /// Persists that a process of the last agent could not be ended, unless another agent has started since.
+    fn on_leftover_cleared(&mut self, report: AgentExitReport) {
+        let AgentExitReport { commands, ended, strays, .. } = report;
+        self.append_facts(&commands);
+        self.record_strays(strays);
+        self.journal.set_run(self.agent.on_cleared(ended));
+    }
+
+    /// Waits until the leftovers of an agent that exited by itself are ended or given up.
+    pub(super) async fn clear_leftover(&mut self) {
+        if let Some(report) = self.agent.clear_leftover().await {
+            self.on_leftover_cleared(report);
         }
+    }
+
+    fn append_facts(&mut self, facts: &[Fact]) {
+        let now = self.now();
+        for fact in facts {
+            self.journal.append_fact(now, fact);
+        }
+    }
+
+    /// Records the strays that were ended, as far as they are known to belong to this agent.
+    fn record_strays(&mut self, strays: Vec<SweptProcess>) {
+        let named = |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
+        let own = strays.into_iter().filter(|process| process.record.is_some());
+        let processes: Vec<EndedProcess> = own.map(named).collect();
+        if !processes.is_empty() {
+            self.journal.append_fact(self.now(), &Fact::ProcessesEnded { processes });
+        }
+    }
+
+    /// Ends all processes of the session, or persists which are left. Takes no longer than their grace periods.
+    async fn leave(mut self) {
+        self.stop_listening();
+        self.journal.close();
+        let strays = self.shared.strays(self.journal.record().as_str());
+        if let Some(report) = self.agent.shut_down(strays, self.shared.settings.process).await {
+            self.persist_exit(report);
+        }
+        self.clear_leftover().await;
+        // A store that failed has failed this session already; the next request reports it.
+        drop(self.journal.commit().await);
     }
 
     /// Accepts no more commands; a new client starts the session again.
-    pub(crate) fn stop_listening(&mut self) {
+    pub(super) fn stop_listening(&mut self) {
         self.commands.close();
     }
 
-    pub(crate) fn forget_agent(&mut self) {
-        self.asks.clear();
-        self.inquirers.clear();
-        self.consultations.forget();
-        self.live_id = None;
-        self.deadline = None;
-    }
-
-    /// How long the agent may be idle from now on. The default never ends an agent that has the only copy of its
-    /// session.
-    pub(crate) fn idle_time(&self) -> Option<Duration> {
-        let is_kept = !self.idle_is_wanted && self.machine.has_only_memory();
-        self.idle.filter(|_| !is_kept && *self.told.held.borrow() == 0)
-    }
-
-    pub(crate) fn renew_idle_time(&mut self) {
-        if self.machine.is_live() && self.machine.is_idle() {
-            self.arm(Deadline::Idle);
-        }
-    }
-}
-
-/// The context for parsing the agent's next message.
-fn known(machine: &SessionMachine) -> MessageContext<'_> {
-    MessageContext { session: machine.target_session() }
-}
-
-/// Awaits a future if there is one, or else for ever.
-async fn when<F: Future + Unpin>(future: Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
+    /// Drops what belongs to an agent that is detached.
+    pub(super) fn forget_agent(&mut self) {
+        self.permissions.clear();
+        self.replies.drop_queries();
+        self.timers.disarm();
     }
 }

@@ -121,7 +121,7 @@ pub(crate) struct Checked {
 pub(crate) struct FileWanted {
     pub(crate) request: ToolRequest,
     /// The resolved path.
-    pub(crate) place: RootedPath,
+    pub(crate) path: RootedPath,
     /// The content that the permission request showed.
     pub(crate) shown: Option<PreviousContent>,
 }
@@ -159,23 +159,23 @@ impl Files {
         .await
     }
 
-    async fn read(self, place: RootedPath, lines: LineRange) -> ToolOutcome {
+    async fn read(self, path: RootedPath, lines: LineRange) -> ToolOutcome {
         let room = Arc::clone(&self.texts).acquire_owned().await.ok();
-        ToolOutcome::Read(self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await, room)
+        ToolOutcome::Read(self.at_disk(move || path.read(lines).map(ToolAnswer::Text)).await, room)
     }
 
     /// Writes a file, unless its content differs from what the permission request showed.
     async fn write(
         self,
-        place: RootedPath,
+        path: RootedPath,
         content: String,
         shown: Option<PreviousContent>,
     ) -> Result<ToolAnswer, RpcError> {
         self.at_disk(move || {
-            if shown.is_some_and(|shown| place.replaced(OLD_TEXT_BYTES).ok() != Some(shown)) {
-                return Err(place.changed());
+            if shown.is_some_and(|shown| path.replaced(OLD_TEXT_BYTES).ok() != Some(shown)) {
+                return Err(path.changed());
             }
-            place.write(&content).map(|()| ToolAnswer::Done)
+            path.write(&content).map(|()| ToolAnswer::Done)
         })
         .await
     }
@@ -282,8 +282,8 @@ impl Tools {
 
     /// Checks that a path is inside the session's directories and that `length` bytes can be written there, and with
     /// `shown` reads what they would replace.
-    pub(crate) fn check(&mut self, origin: ToolRequestOrigin, path: &str, length: usize, shown: bool) {
-        let check = self.files.clone().check(path.to_owned(), length, shown);
+    pub(super) fn check_path(&mut self, origin: ToolRequestOrigin, path: String, length: usize, shown: bool) {
+        let check = self.files.clone().check(path, length, shown);
         self.begin(origin, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
     }
 
@@ -308,13 +308,13 @@ impl Tools {
                 )
                 | Err(_) => {}
             }
-            let FileWanted { request, place, shown } = wanted;
+            let FileWanted { request, path, shown } = wanted;
             match request {
                 ToolRequest::Read { line, limit, .. } => {
-                    files.read(place, LineRange { first: line, count: limit }).await
+                    files.read(path, LineRange { first: line, count: limit }).await
                 }
                 ToolRequest::Write { content, .. } => {
-                    ToolOutcome::Answered(files.write(place, content, shown).await)
+                    ToolOutcome::Answered(files.write(path, content, shown).await)
                 }
                 other => ToolOutcome::Answered(Err(RpcError::method_not_found(other.method()))),
             }
@@ -425,8 +425,8 @@ mod tests {
         let roots: Roots = Root::find(&root).into_iter().collect();
         let files = Files::new(roots, Disk::default());
         let read = || {
-            let place = files.roots.locate(file.to_str().unwrap()).unwrap();
-            Box::pin(files.clone().read(place, LineRange::default()))
+            let path = files.roots.locate(file.to_str().unwrap()).unwrap();
+            Box::pin(files.clone().read(path, LineRange::default()))
         };
         let mut unsent = Vec::new();
         for _ in 0..TEXTS {
