@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 use acpx_core::acp::session_of;
 use acpx_core::sync::Lock;
-use acpx_core::wire::{Body, RpcId, RpcMessage, encode, splice};
+use acpx_core::wire::{Body, RpcId, RpcMessage, encode, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Maximum number of queued lines per stream.
@@ -181,7 +181,7 @@ impl ConnectionStreams {
         }
         self.named(session.to_owned());
         let id = encode::json_string(session);
-        splice::put(answer.line(), &["result", "sessionId"], &id)
+        json::set(answer.line(), &["result", "sessionId"], &id)
             .map_or_else(|| answer.line().clone(), Arc::from)
     }
 
@@ -256,7 +256,7 @@ impl SessionStream {
 /// Re-encodes a message with the session id in its params.
 fn with_session(message: &RpcMessage, method: &str, session: &str) -> Option<String> {
     let session = encode::json_string(session);
-    let params = splice::put(message.params().unwrap_or("{}"), &["sessionId"], &session)?;
+    let params = json::set(message.params().unwrap_or("{}"), &["sessionId"], &session)?;
     Some(match message.id() {
         Some(id) => encode::request(id, method, &params),
         None => encode::notification(method, &params),

@@ -5,7 +5,7 @@
 
 use crate::model::{Direction, Event, EventKind, RecordId};
 use crate::wire::RpcMessage;
-use crate::wire::splice::{PathStep, locate, text_of};
+use crate::wire::json;
 
 /// The notification with which a host reports other clients' turns to a version 1 client. Its params are those of a
 /// version 2 `session/update`.
@@ -18,16 +18,16 @@ pub(crate) const BACK: &str = "_acpx/back";
 
 /// Whether the reply to `initialize` comes from an acpx host.
 pub(crate) fn is_host(answer: &str) -> bool {
-    locate(answer, &["_meta", "acpx", "protocol"].map(PathStep::Key)).is_some()
+    json::get(answer, &["_meta", "acpx", "protocol"]).is_some()
 }
 
 /// The number of the last event before a response; errors of failed turns have it too.
 pub(crate) fn seq_of_answer(answer: &RpcMessage) -> Option<u64> {
-    let (told, path): (_, &[PathStep<'_>]) = match (answer.result(), answer.error()) {
-        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(PathStep::Key)),
-        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(PathStep::Key)),
+    let (told, path): (_, &[&str]) = match (answer.result(), answer.error()) {
+        (Some(result), _) => (result, &["_meta", "acpx", "seq"]),
+        (None, error) => (error?, &["data", "acpx", "turn", "seq"]),
     };
-    serde_json::from_str(&told[locate(told, path)?]).ok()
+    serde_json::from_str(json::get(told, path)?).ok()
 }
 
 /// The number of the last event that a stored line contains.
@@ -42,8 +42,7 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
         // An update of another session is stored as a notification and has that session's numbers.
         EventKind::Update => {
             let params = message.params()?;
-            let range = locate(params, &["_meta", "acpx", "seq"].map(PathStep::Key))?;
-            serde_json::from_str(&params[range]).ok()
+            serde_json::from_str(json::get(params, &["_meta", "acpx", "seq"])?).ok()
         }
         EventKind::Response => seq_of_answer(&message),
         EventKind::Notification | EventKind::Request | EventKind::Fact => None,
@@ -52,8 +51,7 @@ pub(crate) fn seq_of(event: &Event) -> Option<u64> {
 
 /// The request id of the prompt that a notification is about.
 pub(crate) fn prompt_of(params: &str) -> Option<String> {
-    let range = locate(params, &["_meta", "acpx", "requestId"].map(PathStep::Key))?;
-    text_of(&params[range]).map(Into::into)
+    json::string(json::get(params, &["_meta", "acpx", "requestId"])?).map(Into::into)
 }
 
 /// The request id that a host receives for a prompt of a record; unique across records.

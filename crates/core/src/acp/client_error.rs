@@ -10,7 +10,7 @@ use super::client::described;
 use crate::model::ErrorCode;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, locate, put, without};
+use crate::wire::json;
 
 /// The member of `data` with the login methods, as several agents use it.
 const LOGINS: &str = "authMethods";
@@ -58,11 +58,11 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     let sentence = json_string(&sentence(&error, own, acpx.as_ref()));
     let told = match (wants_data, is_short) {
         (true, _) if own.is_some() => return error,
-        (true, _) => put(data, &[DETAILS], &sentence),
+        (true, _) => json::set(data, &[DETAILS], &sentence),
         (false, true) => None,
         (false, false) => {
-            let bare = without(data, &["acpx"]);
-            put(bare.as_deref().unwrap_or(data), &[DETAILS], &sentence)
+            let bare = json::remove(data, &["acpx"]);
+            json::set(bare.as_deref().unwrap_or(data), &[DETAILS], &sentence)
         }
     };
     error.with_data(&told.unwrap_or_else(|| format!(r#"{{"{DETAILS}":{sentence}}}"#)))
@@ -70,7 +70,7 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
 
 /// Whether an error has data of ours.
 pub(crate) fn has_ours(error: &RpcError) -> bool {
-    error.data.as_deref().is_some_and(|data| locate(data.get(), &[PathStep::Key("acpx")]).is_some())
+    error.data.as_deref().is_some_and(|data| json::get(data.get(), &["acpx"]).is_some())
 }
 
 /// What happened and what to do next.
@@ -101,8 +101,8 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
     let RpcError { code, message, data } = RpcError::read(acp);
     let theirs = data.filter(|data| data.get().starts_with('{'));
     let theirs = theirs.as_deref().map_or("{}", RawValue::get);
-    let named = without(theirs, &["sessionId"]);
-    let told = put(named.as_deref().unwrap_or(theirs), &["acpx"], acpx);
+    let named = json::remove(theirs, &["sessionId"]);
+    let told = json::set(named.as_deref().unwrap_or(theirs), &["acpx"], acpx);
     RpcError::new(code, message).with_data(&told.unwrap_or_else(|| format!(r#"{{"acpx":{acpx}}}"#)))
 }
 
@@ -111,10 +111,10 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
 pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Option<&str>) -> RpcError {
     error.code = RpcError::AUTH_REQUIRED;
     let data = error.data.as_deref().map_or("{}", RawValue::get);
-    let hinted = hint.and_then(|hint| put(data, &["acpx", "hint"], &json_string(hint)));
+    let hinted = hint.and_then(|hint| json::set(data, &["acpx", "hint"], &json_string(hint)));
     let data = &hinted.unwrap_or_else(|| data.to_owned());
-    let is_told = locate(data, &[PathStep::Key(LOGINS)]).is_some();
-    let told = ways.filter(|_| !is_told).and_then(|ways| put(data, &[LOGINS], ways));
+    let is_told = json::get(data, &[LOGINS]).is_some();
+    let told = ways.filter(|_| !is_told).and_then(|ways| json::set(data, &[LOGINS], ways));
     error.with_data(told.as_ref().unwrap_or(data))
 }
 

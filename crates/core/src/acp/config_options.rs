@@ -12,7 +12,7 @@ use super::translate::{
 };
 use crate::model::ProtocolVersion::{self, V1, V2};
 use crate::model::{Choices, MODEL_OPTION, OfferedSetting};
-use crate::wire::splice::{PathStep, Splice, locate, put, range_in, without};
+use crate::wire::json;
 
 const SET_MODEL: &str = "session/set_model";
 
@@ -63,8 +63,8 @@ impl<'a> OfferTranslator<'a> {
                 let told = UpdatesToV2::new().setup_answer(&result);
                 let commands = self.offered.commands.as_deref().and_then(commands_to_v2);
                 let told = match commands {
-                    Some(commands) => put(&told, &["availableCommands"], &commands),
-                    None => without(&told, &["availableCommands"]),
+                    Some(commands) => json::set(&told, &["availableCommands"], &commands),
+                    None => json::remove(&told, &["availableCommands"]),
                 };
                 (told.unwrap_or_else(|| UpdatesToV2::new().setup_answer(&result).into()), None)
             }
@@ -75,7 +75,7 @@ impl<'a> OfferTranslator<'a> {
             }
             (V1, V1) => {
                 // Version 1 reports commands in an update.
-                let told = without(&result, &["availableCommands"]).unwrap_or(result);
+                let told = json::remove(&result, &["availableCommands"]).unwrap_or(result);
                 (self.shown(&told).into_owned(), None)
             }
             (V2, V2) => (self.shown(&result).into_owned(), None),
@@ -179,10 +179,7 @@ impl<'a> OfferTranslator<'a> {
             return text.into();
         }
         let Some((list, fewer)) = without_booleans(text) else { return text.into() };
-        let mut splice = Splice::new(text);
-        // The list is a part of the text, and nothing else is replaced.
-        drop(splice.replace(range_in(text, list), &fewer));
-        splice.finish().into()
+        json::replace(text, list, &fewer).into()
     }
 
     fn told_to_v1(self) -> UpdatesToV1 {
@@ -197,7 +194,7 @@ impl<'a> OfferTranslator<'a> {
 pub(crate) fn as_result(offered: &SessionOffer) -> String {
     let SessionOffer { modes, models, config_options, commands, setup } = offered;
     let setup = setup.as_deref().unwrap_or("{}");
-    let mut result = without(setup, &["sessionId"]).unwrap_or_else(|| setup.to_owned());
+    let mut result = json::remove(setup, &["sessionId"]).unwrap_or_else(|| setup.to_owned());
     let parts = [
         ("modes", modes),
         ("models", models),
@@ -206,7 +203,7 @@ pub(crate) fn as_result(offered: &SessionOffer) -> String {
     ];
     for (name, part) in parts {
         // A result with a duplicate member stays unchanged.
-        if let Some(told) = part.as_ref().and_then(|part| put(&result, &[name], part)) {
+        if let Some(told) = part.as_ref().and_then(|part| json::set(&result, &[name], part)) {
             result = told;
         }
     }
@@ -231,7 +228,7 @@ fn commands_to_v2(commands: &str) -> Option<String> {
 }
 
 fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    object.get(locate(object, &[PathStep::Key(name)])?)
+    json::get(object, &[name])
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::model::{
     AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ProtocolVersion,
     Update,
 };
-use crate::wire::RpcMessage;
+use crate::wire::{RpcMessage, json};
 
 pub(crate) use plain_text::carried_words;
 pub use plain_text::{block_words, blocks_words, prompt_words};
@@ -80,7 +80,7 @@ pub fn update(params: &str) -> Update {
     let chunk = |kind| match view.content {
         Some(content) => {
             let message_id = view.message_id.as_deref().map(Into::into);
-            Update::Chunk { kind, message_id, content: chunk_content(content) }
+            Update::Chunk { kind, message_id, content: chunk_content(content.get()) }
         }
         None => Update::Unknown,
     };
@@ -171,40 +171,24 @@ impl ContentBlockView<'_> {
 }
 
 /// The text of a content block, or the block itself if it is not text.
-pub(super) fn chunk_content(content: &RawValue) -> ChunkContent {
-    let text = serde_json::from_str::<ContentBlockView<'_>>(content.get())
-        .ok()
-        .and_then(ContentBlockView::into_text);
-    text.map_or_else(|| ChunkContent::Block(content.get().into()), ChunkContent::Text)
-}
-
-#[derive(Deserialize)]
-struct PromptParamsView<'a> {
-    #[serde(borrow)]
-    prompt: &'a RawValue,
+pub(super) fn chunk_content(content: &str) -> ChunkContent {
+    let text = serde_json::from_str(content).ok().and_then(ContentBlockView::into_text);
+    text.map_or_else(|| ChunkContent::Block(content.into()), ChunkContent::Text)
 }
 
 fn prompt(params: &str) -> Content {
-    match serde_json::from_str::<PromptParamsView<'_>>(params) {
-        Ok(PromptParamsView { prompt }) => {
-            let blocks: Vec<&RawValue> = serde_json::from_str(prompt.get()).unwrap_or_default();
-            let is_text = |block: &&RawValue| {
-                serde_json::from_str(block.get())
-                    .is_ok_and(|block: ContentBlockView<'_>| block.kind == "text")
-            };
-            let others = blocks.into_iter().filter(|block| !is_text(block)).map(|block| block.get().into());
-            Content::Prompt { text: prompt_text(prompt.get()), blocks: others.collect() }
-        }
-        Err(_) => Content::Nothing,
-    }
+    let Some(prompt) = json::get(params, &["prompt"]) else { return Content::Nothing };
+    let is_text = |block: &&str| {
+        serde_json::from_str(block).is_ok_and(|block: ContentBlockView<'_>| block.kind == "text")
+    };
+    let others = json::items(prompt).unwrap_or_default().into_iter().filter(|block| !is_text(block));
+    Content::Prompt { text: prompt_text(prompt), blocks: others.map(Into::into).collect() }
 }
 
 /// The text of a prompt's text blocks, joined.
 pub fn prompt_text(blocks: &str) -> String {
-    let blocks: Vec<&RawValue> = serde_json::from_str(blocks).unwrap_or_default();
-    let block =
-        |block: &&RawValue| serde_json::from_str(block.get()).ok().and_then(ContentBlockView::into_own_text);
-    blocks.iter().filter_map(block).map(String::from).collect()
+    let block = |block: &str| serde_json::from_str(block).ok().and_then(ContentBlockView::into_own_text);
+    json::items(blocks).unwrap_or_default().into_iter().filter_map(block).map(String::from).collect()
 }
 
 #[cfg(test)]

@@ -4,32 +4,26 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::model::ProtocolVersion;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, Splice, locate, put, without};
-
-use super::content::even_null;
+use crate::wire::json;
+use crate::wire::splice::Splice;
 
 /// Paths to the tool call of a request: a version 1 permission, a version 2 permission, an elicitation.
-const TOOL_CALLS: [&[PathStep<'_>]; 3] = [
-    &[PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
-    &[PathStep::Key("subject"), PathStep::Key("toolCall"), PathStep::Key("toolCallId")],
-    &[PathStep::Key("toolCallId")],
-];
+const TOOL_CALLS: [&[&str]; 3] =
+    [&["toolCall", "toolCallId"], &["subject", "toolCall", "toolCallId"], &["toolCallId"]];
 
 /// Replaces the tool call ids for which `other` returns the id that clients know; ids are JSON.
 pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<String>) -> String {
     let mut splice = Splice::new(&params);
     let mut is_changed = false;
     for place in TOOL_CALLS {
-        if let Some(range) = locate(&params, place)
-            && let Some(id) = other(&params[range.clone()])
+        if let Some(call) = json::get(&params, place)
+            && let Some(id) = other(call)
         {
-            is_changed |= splice.replace(range, &id).is_ok();
+            is_changed |= splice.replace(json::range_in(&params, call), &id).is_ok();
         }
     }
     if is_changed { splice.finish() } else { params }
@@ -53,7 +47,7 @@ impl ExtraParams {
     /// The forwarded part of a request: its `_meta` without our own member, and its unknown members without the braces.
     /// `None` if both are empty.
     pub fn of(version: ProtocolVersion, meta: Option<&str>, unknown: Option<&str>) -> Option<Self> {
-        let meta = meta.map(|meta| without(meta, &["acpx"]).unwrap_or_else(|| meta.to_owned()));
+        let meta = meta.map(|meta| json::remove(meta, &["acpx"]).unwrap_or_else(|| meta.to_owned()));
         let is_empty = |meta: &String| meta.trim_start_matches('{').trim_start().starts_with('}');
         let meta = meta.filter(|meta| !is_empty(meta)).map(Into::into);
         let unknown = unknown.map(|unknown| (version, unknown.into()));
@@ -63,7 +57,7 @@ impl ExtraParams {
     /// Adds a member of ours under `_meta.acpx`, for an agent that is an acpx host. The value is JSON.
     pub(crate) fn with_ours(besides: Option<&Self>, name: &str, value: &str) -> Self {
         let Self { meta, unknown } = besides.cloned().unwrap_or_default();
-        let said = put(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
+        let said = json::set(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
         Self { meta: said.map(Into::into).or(meta), unknown }
     }
 
@@ -86,32 +80,19 @@ impl ExtraParams {
 
 /// The params of a request with the client's id for the session; `None` if they name no session.
 pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
-    let mut splice = Splice::new(params);
-    splice.replace(locate(params, &[PathStep::Key("sessionId")])?, &json_string(session)).ok()?;
-    Some(splice.finish())
+    Some(json::replace(params, json::get(params, &["sessionId"])?, &json_string(session)))
 }
 
 /// The session that params or a result name.
 pub fn session_of(json: &str) -> Option<String> {
-    serde_json::from_str(&json[locate(json, &[PathStep::Key("sessionId")])?]).ok()
+    json::string(json::get(json, &["sessionId"])?).map(Into::into)
 }
 
 /// The params of a client's request with the agent's id for the session; `None` if they are not an object, or name two
 /// sessions.
 pub(super) fn with_session(params: &str, session: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow, default, rename = "sessionId", deserialize_with = "even_null")]
-        session: Option<&'a RawValue>,
-    }
-    let params = params.trim_ascii();
-    let inside = params.strip_prefix('{')?;
-    let Named { session: named } = serde_json::from_str(params).ok()?;
-    if named.is_some() {
-        return pass_on_params(params, session);
-    }
-    let comma = if inside.trim_ascii_start() == "}" { "" } else { "," };
-    Some(format!(r#"{{"sessionId":{}{comma}{inside}"#, json_string(session)))
+    let params = Some(params.trim_ascii()).filter(|params| params.starts_with('{'))?;
+    json::set(params, &["sessionId"], &json_string(session))
 }
 
 #[cfg(test)]

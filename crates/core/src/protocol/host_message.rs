@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{Seq, TurnId};
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 use crate::wire::{InboundMessage, RpcId, RpcMessage};
 
 use super::rpc_error::HostErrorResponse;
@@ -106,8 +106,8 @@ fn notification(message: &RpcMessage) -> HostMessage {
         Some(watched_event::EVENT) => WatchedEvent::read(params).map(HostMessage::Event),
         Some(watched_event::ENDED) => read_ended(params),
         Some(ACCEPTED) => read_accepted(params),
-        Some("$/cancel_request") => locate(params, &[PathStep::Key("requestId")])
-            .and_then(|id| RpcId::from_raw(&params[id]))
+        Some("$/cancel_request") => json::get(params, &["requestId"])
+            .and_then(RpcId::from_raw)
             .map(|id| HostMessage::Withdrawn { id }),
         _ => None,
     };

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::put;
+use crate::wire::json;
 
 use super::HostError;
 use super::acpx_meta::client_session;
@@ -175,7 +175,7 @@ pub(crate) fn without_session(error: CallError) -> CallError {
     let put_hint = |data: &RawValue| {
         let code = serde_json::from_str::<RpcErrorData>(data.get()).ok()?.acpx.code;
         let hint = code.hint_without_record()?;
-        put(data.get(), &["acpx", "hint"], &json_string(hint))
+        json::set(data.get(), &["acpx", "hint"], &json_string(hint))
     };
     CallError::PassedOn(match error.data.as_deref().and_then(put_hint) {
         Some(data) => error.with_data(&data),
@@ -216,7 +216,7 @@ pub(crate) fn not_loaded(record: &RecordId) -> CallError {
     let message = format!("the session {record} is not loaded on this connection");
     let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
     let session = serde_json::to_string(record).expect("an id is text");
-    let named = error.data.as_deref().and_then(|data| put(data.get(), &["sessionId"], &session));
+    let named = error.data.as_deref().and_then(|data| json::set(data.get(), &["sessionId"], &session));
     CallError::PassedOn(match named {
         Some(data) => error.with_data(&data),
         None => error,

@@ -11,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::RpcId;
+use super::json::{self, range_in};
 
 /// How many unknown members an envelope may have. A message has none or a few.
 const UNKNOWN_MEMBERS: usize = 32;
@@ -222,12 +223,13 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
                 "null" => return Err(Malformed::NullId),
                 id => RpcId::from_valid(id).ok_or(Malformed::BadRequestId)?,
             },
-            method: read_method(method).ok_or(Malformed::BadRequestMethod)?,
+            method: json::string(method.get()).map(Into::into).ok_or(Malformed::BadRequestMethod)?,
             params,
         },
-        (Some(method), None) => {
-            Body::Notification { method: read_method(method).ok_or(Malformed::BadMethod)?, params }
-        }
+        (Some(method), None) => Body::Notification {
+            method: json::string(method.get()).map(Into::into).ok_or(Malformed::BadMethod)?,
+            params,
+        },
         (None, id) => {
             let outcome = read_outcome(line, &envelope)?;
             let raw = id.ok_or(Malformed::MissingId)?.get();
@@ -254,25 +256,11 @@ fn read_outcome(line: &str, envelope: &RpcEnvelope<'_>) -> Result<RpcOutcome, Ma
     }
 }
 
-fn read_method(raw: &RawValue) -> Option<Box<str>> {
-    let text = raw.get();
-    match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(plain) if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(plain.into()),
-        _ => serde_json::from_str(text).ok(),
-    }
-}
-
 fn why_not_an_envelope(line: &str) -> Malformed {
     if serde_json::from_str::<IgnoredAny>(line).is_err() {
         return Malformed::NotJson;
     }
     if line.trim_ascii_start().starts_with('[') { Malformed::Batch } else { Malformed::NotAnObject }
-}
-
-/// The byte range of a part that was borrowed from a text.
-pub(crate) fn range_in(text: &str, part: &str) -> Range<usize> {
-    let start = part.as_ptr().addr() - text.as_ptr().addr();
-    start..start + part.len()
 }
 
 /// The members of the envelope, each as raw text. `problem` is set instead of failing, to distinguish "not JSON" from

@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 between two equal peers, one object per line, over any pair of byte streams.
 //!
 //! The layer is raw-first: a [`RpcMessage`] keeps its line and the byte ranges of its parts, so that a line can be
-//! stored and forwarded byte for byte, and [`splice`] changes only the named parts. It knows JSON-RPC and nothing of
+//! stored and forwarded byte for byte, and [`json`] changes only the named parts. It knows JSON-RPC and nothing of
 //! ACP.
 //!
 //! Guarantees: all messages of a peer arrive through one ordered queue, so a response is never seen before the
@@ -10,6 +10,7 @@
 //! cancellation is never lost.
 
 pub mod encode;
+pub mod json;
 pub mod splice;
 mod truncated_line;
 

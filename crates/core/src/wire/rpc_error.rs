@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::encode::{json_string, one_line};
-use super::splice::{PathStep, locate};
+use super::json::scan;
 
 /// An error as JSON-RPC carries it.
 #[derive(Debug, Clone, Serialize, thiserror::Error)]
@@ -89,18 +89,17 @@ impl RpcError {
 
     /// Parses an error of a peer. Never fails: see the module comment.
     pub fn read(json: &str) -> Self {
-        let Some(whole) = locate(json, &[]).filter(|whole| json[whole.clone()].starts_with('{')) else {
+        let Some(found) = scan(json, &["code", "message", "data"]) else {
             return Self::internal("the error is not an object").with_data(json);
         };
-        let object = &json[whole];
-        let member = |name| locate(object, &[PathStep::Key(name)]).map(|range| &object[range]);
-        let message = match member("message") {
+        let member = |index: usize| found.values[index].filter(|_| !found.repeated[index]);
+        let message = match member(1) {
             Some(text) => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
             None => "no message given".to_owned(),
         };
-        let code = member("code").and_then(read_code).unwrap_or(Self::INTERNAL);
+        let code = member(0).and_then(read_code).unwrap_or(Self::INTERNAL);
         let error = Self::new(code, message);
-        match member("data") {
+        match member(2) {
             Some(data) => error.with_data(data),
             None => error,
         }

@@ -4,13 +4,10 @@
 //! refusal, and forwarded values keep their bytes. A member that is read must occur only once. Memory grows only with
 //! accepted values: items are checked as they are read, and a path is formatted only for a problem.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
 use crate::model::AbsolutePath;
+use crate::wire::json;
 
 /// The only member that never causes a refusal.
 const META: &str = "_meta";
@@ -143,10 +140,10 @@ impl<'a> ParamField<'a> {
             }
             problem.is_none()
         };
-        let read = serde_json::Deserializer::from_str(self.json).deserialize_seq(Items(each));
+        let read = json::for_each_item(self.json, each);
         match problem {
             Some(problem) => Err(problem),
-            None if read.is_err() => Err(self.must_be("an array")),
+            None if read.is_none() => Err(self.must_be("an array")),
             None => Ok(checked),
         }
     }
@@ -156,19 +153,13 @@ impl<'a> ParamField<'a> {
         &self,
         names: [&'static str; N],
     ) -> Result<[ParamMember<'_>; N], ParamProblem> {
-        let read = serde_json::Deserializer::from_str(self.json).deserialize_map(NamedMembersVisitor(names));
-        let found = read.map_err(|_| self.must_be("an object"))?;
+        let found = json::scan(self.json, &names).ok_or_else(|| self.must_be("an object"))?;
         let path = |index| Path::Member(&self.path, names[index]);
-        let repeated =
-            |index: &usize| matches!(found[*index], MemberOccurrence::Repeatedly) && names[*index] != META;
-        if let Some(index) = (0..N).find(repeated) {
+        if let Some(index) = (0..N).find(|index| found.repeated[*index] && names[*index] != META) {
             return Err(ParamProblem::new(path(index).to_string(), "is given more than once"));
         }
         Ok(std::array::from_fn(|index| {
-            let json = match found[index] {
-                MemberOccurrence::Once(json) => Some(json),
-                MemberOccurrence::Nothing | MemberOccurrence::Repeatedly => None,
-            };
+            let json = found.values[index].filter(|_| !found.repeated[index]);
             ParamMember { path: path(index), json }
         }))
     }
@@ -177,14 +168,13 @@ impl<'a> ParamField<'a> {
     pub(super) fn others(&self, known: &[&str]) -> Option<Box<str>> {
         let mut others = String::new();
         let each = |name: &str, value: &str| {
-            let is_known =
-                serde_json::from_str::<Cow<'_, str>>(name).is_ok_and(|name| known.contains(&&*name));
+            let is_known = json::string(name).is_some_and(|name| known.contains(&&*name));
             if !is_known {
                 let comma = if others.is_empty() { "" } else { "," };
                 others.extend([comma, name, ":", value]);
             }
         };
-        serde_json::Deserializer::from_str(self.json).deserialize_map(Entries(each)).ok()?;
+        json::for_each_member(self.json, each)?;
         (!others.is_empty()).then(|| others.into())
     }
 
@@ -208,103 +198,6 @@ impl<'a> ParamField<'a> {
             Some(b'n') => "null".into(),
             _ => format!("the number {}", self.json.chars().take(32).collect::<String>()),
         }
-    }
-}
-
-/// Passes the raw text of each item to the function until it returns false.
-struct Items<F>(F);
-
-impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Items<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(item) = seq.next_element::<&RawValue>()? {
-            if !(self.0)(item.get()) {
-                return Err(A::Error::custom("no more items are wanted"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Passes the raw name and value of each member to the function.
-struct Entries<F>(F);
-
-impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Entries<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            (self.0)(name.get(), value.get());
-        }
-        Ok(())
-    }
-}
-
-/// How often an object has a member.
-#[derive(Debug, Clone, Copy)]
-enum MemberOccurrence<'a> {
-    Nothing,
-    Once(&'a str),
-    Repeatedly,
-}
-
-/// Finds the members with these names.
-struct NamedMembersVisitor<const N: usize>([&'static str; N]);
-
-impl<'de, const N: usize> Visitor<'de> for NamedMembersVisitor<N> {
-    type Value = [MemberOccurrence<'de>; N];
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [MemberOccurrence::Nothing; N];
-        while let Some(wanted) = map.next_key_seed(MemberNameSeed(&self.0))? {
-            let Some(index) = wanted else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            let json = map.next_value::<&RawValue>()?.get();
-            found[index] = match found[index] {
-                MemberOccurrence::Nothing => MemberOccurrence::Once(json),
-                MemberOccurrence::Once(_) | MemberOccurrence::Repeatedly => MemberOccurrence::Repeatedly,
-            };
-        }
-        Ok(found)
-    }
-}
-
-/// The index of a member's name, if it is one of these. Names are compared as bytes, so a lone surrogate in an unknown
-/// name does not fail the object.
-struct MemberNameSeed<'s>(&'s [&'static str]);
-
-impl<'de> DeserializeSeed<'de> for MemberNameSeed<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_bytes(self)
-    }
-}
-
-impl Visitor<'_> for MemberNameSeed<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member's name")
-    }
-
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|wanted| wanted.as_bytes() == name))
     }
 }
 

@@ -12,7 +12,7 @@ use super::completion::{EndGuard, EndSignal};
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
 use crate::sync::Lock;
-use crate::wire::splice::{PathStep, locate, text_of};
+use crate::wire::json;
 
 /// The active sessions of one connection.
 #[derive(Debug, Default)]
@@ -108,6 +108,5 @@ impl Sessions {
 /// The prompt's id in the `_meta` of a request or of a cancel, if it has one.
 fn prompt_name(meta: Option<&str>) -> Option<String> {
     let meta = meta?;
-    let range = locate(meta, &["acpx", "requestId"].map(PathStep::Key))?;
-    text_of(&meta[range]).map(Into::into)
+    json::string(json::get(meta, &["acpx", "requestId"])?).map(Into::into)
 }

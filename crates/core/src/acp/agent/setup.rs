@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::update::UpdateBody;
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
 use crate::wire::encode::json_string;
-use crate::wire::splice::put;
+use crate::wire::json;
 
 /// The members of a `_meta` object.
 pub type Meta = serde_json::Map<String, serde_json::Value>;
@@ -128,7 +128,7 @@ impl SessionSetup {
     fn answer(&self, session_id: Option<&str>, version: ProtocolVersion) -> String {
         let meta = self.meta();
         if let Some(given) = &self.passed_on {
-            let told = session_id.and_then(|session| put(given, &["sessionId"], &json_string(session)));
+            let told = session_id.and_then(|session| json::set(given, &["sessionId"], &json_string(session)));
             return with_meta(told.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
         }
         let modes = if version == ProtocolVersion::V1 { self.acp_modes() } else { None };
@@ -189,11 +189,11 @@ impl SessionSummary {
 /// Merges `meta` into the `_meta` of a forwarded reply.
 fn with_meta(answer: String, meta: &Meta) -> String {
     let Some(whole) = (!meta.is_empty()).then(|| to_json(meta)) else { return answer };
-    let spliced = meta
-        .iter()
-        .try_fold(answer.clone(), |told, (name, value)| put(&told, &["_meta", name], &value.to_string()));
+    let spliced = meta.iter().try_fold(answer.clone(), |told, (name, value)| {
+        json::set(&told, &["_meta", name], &value.to_string())
+    });
     // A `_meta` that is not an object is replaced.
-    spliced.or_else(|| put(&answer, &["_meta"], &whole)).unwrap_or(answer)
+    spliced.or_else(|| json::set(&answer, &["_meta"], &whole)).unwrap_or(answer)
 }
 
 /// The `_meta` object, unless it is empty.
@@ -219,8 +219,10 @@ impl PromptReply {
             meta: &'a Meta,
         }
         let reason = self.reason.as_str();
-        let given =
-            self.passed_on.as_deref().and_then(|given| put(given, &["stopReason"], &json_string(reason)));
+        let given = self
+            .passed_on
+            .as_deref()
+            .and_then(|given| json::set(given, &["stopReason"], &json_string(reason)));
         match given {
             Some(given) => with_meta(given, &self.meta),
             None => to_json(&Wire { stop_reason: reason, usage: self.usage(), meta: &self.meta }),
@@ -242,7 +244,7 @@ pub(super) fn inserted_answer(message: &str, meta: &Meta, passed_on: Option<&str
         #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
         meta: &'a Meta,
     }
-    match passed_on.and_then(|given| put(given, &["messageId"], &json_string(message))) {
+    match passed_on.and_then(|given| json::set(given, &["messageId"], &json_string(message))) {
         Some(given) => with_meta(given, meta),
         None => to_json(&Wire { message_id: message, meta }),
     }

@@ -4,7 +4,7 @@
 //! only a value that such an agent provides builds the request.
 
 use crate::model::{AcpSessionId, AgentError, EventKind, ForwardId, ProtocolVersion, Setting};
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 use crate::wire::{RpcId, RpcMessage, encode};
 
 use super::super::settings;
@@ -38,7 +38,7 @@ enum SettingChoice {
 
 impl SettingChoice {
     fn of(method: &str, params: &str) -> Option<Self> {
-        let member = |name| locate(params, &[PathStep::Key(name)]).map(|range| Box::from(&params[range]));
+        let member = |name| json::get(params, &[name]).map(Box::from);
         match method {
             "session/set_mode" => Some(Self::Mode(member("modeId")?)),
             "session/set_model" => Some(Self::Model(member("modelId")?)),
@@ -163,6 +163,6 @@ impl ForwardMethod<'_> {
 
 /// The tool call that the params name.
 fn target(params: &str) -> String {
-    let id = locate(params, &[PathStep::Key("toolCallId")]).and_then(|range| params.get(range));
+    let id = json::get(params, &["toolCallId"]);
     id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or_default()
 }

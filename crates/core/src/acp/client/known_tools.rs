@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::model::ToolUse;
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 
 use super::permission::{self, PermissionRequest};
 use super::tools::ToolRequest;
@@ -73,8 +73,8 @@ impl KnownTools {
 
 /// Whether an update says that its tool call can be cancelled; `None` if it has no `capabilities`.
 fn told_cancel(update: &str) -> Option<bool> {
-    let capabilities = update.get(locate(update, &[PathStep::Key("capabilities")])?)?;
-    let cancel = locate(capabilities, &[PathStep::Key("cancel")]).and_then(|range| capabilities.get(range));
+    let capabilities = json::get(update, &["capabilities"])?;
+    let cancel = json::get(capabilities, &["cancel"]);
     Some(cancel.is_some_and(|cancel| cancel.starts_with('{')))
 }
 

@@ -15,7 +15,7 @@ use crate::model::{
     AcpSessionId, AgentProfile, AgentRequestId, AgentState, Direction, EventKind, ProtocolVersion, Secrets,
     Update,
 };
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::children::ChildSessions;
@@ -403,17 +403,17 @@ impl AgentConnection {
 
 /// The `update` in the params of a `session/update`.
 fn update_of(params: &str) -> &str {
-    locate(params, &[PathStep::Key("update")]).and_then(|range| params.get(range)).unwrap_or("null")
+    json::get(params, &["update"]).unwrap_or("null")
 }
 
 fn named_session(params: &str) -> Option<String> {
-    serde_json::from_str(params.get(locate(params, &[PathStep::Key("sessionId")])?)?).ok()
+    serde_json::from_str(json::get(params, &["sessionId"])?).ok()
 }
 
 /// The request that a `$/cancel_request` names.
 fn withdrawn(message: &RpcMessage) -> ParsedMessage {
     let params = message.params().unwrap_or("null");
-    let id = locate(params, &[PathStep::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
+    let id = json::get(params, &["requestId"]).and_then(RpcId::from_raw);
     id.map_or(ParsedMessage::Nothing, |id| ParsedMessage::Withdrawn(AgentRequestId(id.as_str().into())))
 }
 

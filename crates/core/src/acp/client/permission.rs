@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::model::{AgentRequestId, Permit, SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
 use crate::wire::encode;
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 
 use super::super::agent::PermissionOutcome;
 use super::{AgentConnection, OutgoingLine, rpc_id};
@@ -76,7 +76,7 @@ impl PermissionRequest {
 
     /// Whether params have a list of options.
     pub(super) fn has_options(params: &str) -> bool {
-        locate(params, &[PathStep::Key("options")]).is_some_and(|options| params[options].starts_with('['))
+        json::get(params, &["options"]).is_some_and(|options| options.starts_with('['))
     }
 
     /// The request's params, as the agent wrote them.
@@ -269,7 +269,7 @@ pub(super) fn told_tool(update: &str) -> (ToolUse, bool) {
             *text = text[..text.floor_char_boundary(REMEMBERED)].into();
         }
     }
-    let what = locate(update, &[PathStep::Key("sessionUpdate")]).map(|range| &update[range]);
+    let what = json::get(update, &["sessionUpdate"]);
     (tool, what == Some("\"tool_call\""))
 }
 

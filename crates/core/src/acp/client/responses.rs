@@ -8,7 +8,7 @@ use crate::model::{
     AcpSessionId, AgentError, AgentProfile, AgentSessionId, AgentState, ErrorMeaning, ForwardId,
     ProtocolVersion, StopReason, Timestamp, TurnStop, ways_in_words,
 };
-use crate::wire::splice::{PathStep, elements, locate};
+use crate::wire::json;
 use crate::wire::{RpcError, RpcMessage};
 
 use super::super::StateUpdate;
@@ -136,16 +136,15 @@ fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
         method: "session/list".to_owned(),
         problem: "there is no sessions list".to_owned(),
     };
-    let rows = member(result, "sessions").ok_or_else(bad)?;
-    let ranges = elements(&rows).ok_or_else(bad)?;
-    let next = member(result, "nextCursor").and_then(|next| serde_json::from_str(&next).ok());
-    let sessions = ranges.into_iter().filter_map(|range| listed(&rows[range])).collect();
+    let rows = json::get(result, &["sessions"]).and_then(json::items).ok_or_else(bad)?;
+    let next = json::get(result, &["nextCursor"]).and_then(|next| serde_json::from_str(next).ok());
+    let sessions = rows.into_iter().filter_map(listed).collect();
     Ok(ListPage { sessions, next })
 }
 
 /// A member of an object, byte for byte.
 fn member(object: &str, name: &str) -> Option<Arc<str>> {
-    locate(object, &[PathStep::Key(name)]).map(|range| object[range].into())
+    json::get(object, &[name]).map(Into::into)
 }
 
 /// The result, or the agent's error as an [`AgentError`].

@@ -13,7 +13,7 @@ use crate::acp::content::UpdateParams;
 use crate::acp::settings::{self, option_id};
 use crate::model::{ProtocolVersion, SettingValue};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, Splice, elements, locate};
+use crate::wire::json;
 
 /// Maximum size of a remembered list, in bytes. A longer one is stored and forwarded like any update, and clients that
 /// attach later receive the previous list.
@@ -93,7 +93,7 @@ impl SessionOffer {
         let changed = match told {
             None => self.with_value(option, value, version),
             Some((options, told)) => {
-                elements(options.get()).ok_or("configOptions is no list")?;
+                json::items(options.get()).ok_or("configOptions is no list")?;
                 self.told(told.modes, Some(options), told.commands)
             }
         };
@@ -127,25 +127,18 @@ impl SessionOffer {
     /// The models with this current model, which is JSON.
     fn models_at(&self, model: &str) -> Option<Box<str>> {
         let models = self.models.as_deref()?;
-        let mut splice = Splice::new(models);
-        splice.replace(locate(models, &[PathStep::Key("currentModelId")])?, model).ok()?;
-        Some(splice.finish().into())
+        Some(json::replace(models, json::get(models, &["currentModelId"])?, model).into())
     }
 
     /// The offer with another value of an option; `None` if there is no such option.
     fn with_value(&self, option: &str, value: &str, version: ProtocolVersion) -> Option<Self> {
         let options = self.config_options.as_deref()?;
         let name = option_id(version);
-        let text = |json: &str| serde_json::from_str::<String>(json).ok();
-        let wanted = text(option)?;
-        let row = elements(options)?.into_iter().find(|row| {
-            let row = &options[row.clone()];
-            locate(row, &[PathStep::Key(name)]).and_then(|id| text(&row[id])).as_ref() == Some(&wanted)
-        })?;
-        let current = locate(&options[row.clone()], &[PathStep::Key("currentValue")])?;
-        let mut splice = Splice::new(options);
-        splice.replace(row.start + current.start..row.start + current.end, value).ok()?;
-        Some(Self { config_options: Some(splice.finish().into()), ..self.clone() })
+        let wanted = json::string(option)?;
+        let is_wanted = |row: &&str| json::get(row, &[name]).and_then(json::string).as_ref() == Some(&wanted);
+        let row = json::items(options)?.into_iter().find(is_wanted)?;
+        let options = json::replace(options, json::get(row, &["currentValue"])?, value);
+        Some(Self { config_options: Some(options.into()), ..self.clone() })
     }
 
     /// The offer after the params of a `session/update`.
@@ -167,7 +160,7 @@ impl SessionOffer {
     pub(super) fn update_to(&self, then: &Self) -> Option<String> {
         if then.modes != self.modes {
             let modes = then.modes.as_deref()?;
-            let mode = &modes[locate(modes, &[PathStep::Key("currentModeId")])?];
+            let mode = json::get(modes, &["currentModeId"])?;
             return Some(format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{mode}}}"#));
         }
         let options = then.config_options.as_deref();
@@ -178,7 +171,7 @@ impl SessionOffer {
             return update(options?, "");
         }
         let models = then.models.as_deref().filter(|_| then.models != self.models)?;
-        let model = &models[locate(models, &[PathStep::Key("currentModelId")])?];
+        let model = json::get(models, &["currentModelId"])?;
         update(options.unwrap_or("[]"), &format!("{MODEL_META}{model}}}}}"))
     }
 
@@ -191,9 +184,8 @@ impl SessionOffer {
     /// The offer with another current mode, whose id is JSON.
     pub(super) fn in_mode(&self, mode: &str) -> Option<Self> {
         let modes = self.modes.as_deref()?;
-        let mut splice = Splice::new(modes);
-        splice.replace(locate(modes, &[PathStep::Key("currentModeId")])?, mode).ok()?;
-        Some(Self { modes: Some(splice.finish().into()), ..self.clone() })
+        let modes = json::replace(modes, json::get(modes, &["currentModeId"])?, mode);
+        Some(Self { modes: Some(modes.into()), ..self.clone() })
     }
 
     fn told(

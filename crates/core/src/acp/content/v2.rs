@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{UpdateParams, chunk_content, even_null, notices, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 
 #[derive(Deserialize)]
 struct UpdateViewV2<'a> {
@@ -56,8 +56,8 @@ pub fn update_v2(params: &str) -> Update {
 fn whole(kind: MessageKind, view: &UpdateViewV2<'_>) -> Update {
     let Some(id) = &view.message_id else { return Update::Unknown };
     let pieces = |content: &RawValue| -> Option<Vec<ChunkContent>> {
-        let blocks: Option<Vec<&RawValue>> = serde_json::from_str(content.get()).ok()?;
-        Some(blocks.unwrap_or_default().into_iter().map(chunk_content).collect())
+        let blocks = if content.get() == "null" { Vec::new() } else { json::items(content.get())? };
+        Some(blocks.into_iter().map(chunk_content).collect())
     };
     Update::Message { kind, message_id: (&**id).into(), content: view.content.and_then(pieces) }
 }
@@ -99,8 +99,8 @@ struct StateView<'a> {
 
 /// The `_meta` object of a version 2 `session/update` line that reports the state idle.
 pub fn idle_meta(line: &str) -> Option<Arc<str>> {
-    let update = line.get(locate(line, &[PathStep::Key("params"), PathStep::Key("update")])?)?;
-    let member = |name| update.get(locate(update, &[PathStep::Key(name)])?);
+    let update = json::get(line, &["params", "update"])?;
+    let member = |name| json::get(update, &[name]);
     let meta = member("_meta").filter(|meta| meta.starts_with('{'))?;
     (member("state") == Some(r#""idle""#)).then(|| meta.into())
 }

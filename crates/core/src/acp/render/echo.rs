@@ -6,16 +6,14 @@
 //! prompt's message is new too: version 2 clients receive it under the id that the prompt has for them. Until that
 //! reply the prompt is not part of the conversation, and user messages of the agent are held, within bounds.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::state::RequestEnvelope;
 use crate::acp::content::{chunk_content, is_carried};
 use crate::model::{ChunkContent, Event};
+use crate::wire::json;
 
 /// How many updates are held until the reply to a prompt, and how many bytes of them.
 const MOST_HELD: usize = 64;
@@ -61,7 +59,7 @@ pub(super) struct PromptResolution {
 
 impl PromptEcho {
     /// The prompt of a request.
-    pub(super) fn new(id: Option<&str>, blocks: &[&RawValue]) -> Self {
+    pub(super) fn new(id: Option<&str>, blocks: &[&str]) -> Self {
         let mut prompted = Self { id: id.map(Into::into), ..Self::default() };
         for block in blocks {
             match chunk_content(block) {
@@ -101,14 +99,14 @@ impl PromptEcho {
 
     /// Whether a user message is the prompt: by the message id of the reply, or without one, by its content.
     /// `content` is a block or a list of blocks.
-    pub(super) fn is_repeated(&mut self, id: Option<&str>, content: Option<&RawValue>) -> bool {
+    pub(super) fn is_repeated(&mut self, id: Option<&str>, content: Option<&str>) -> bool {
         if let InsertionAnswer::Inserted(Some(prompt)) = &self.answer {
             return id == Some(prompt);
         }
         let Some(content) = content else { return false };
-        match serde_json::from_str::<Vec<&RawValue>>(content.get()) {
-            Ok(blocks) => blocks.into_iter().all(|block| self.goes_on_with(block)),
-            Err(_) => self.goes_on_with(content),
+        match json::items(content) {
+            Some(blocks) => blocks.into_iter().all(|block| self.goes_on_with(block)),
+            None => self.goes_on_with(content),
         }
     }
 
@@ -122,24 +120,23 @@ impl PromptEcho {
 
     /// Whether an update of the prompt's message differs from the prompt: other content, or further members. After
     /// the first one that differs, later updates count as different too.
-    pub(super) fn is_changed_by(&mut self, update: &str, content: Option<&RawValue>) -> bool {
-        let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(update).unwrap_or_default();
-        let is_own = |name: &Cow<'_, str>| !["sessionUpdate", "messageId", "content"].contains(&&**name);
-        let has_more = members.keys().any(is_own);
+    pub(super) fn is_changed_by(&mut self, update: &str, content: Option<&str>) -> bool {
+        let has_more = json::scan(update, &["sessionUpdate", "messageId", "content"])
+            .is_some_and(|members| members.has_others);
         self.is_changed |=
             self.message().is_some() && (has_more || content.is_some_and(|it| !self.is_all(it)));
         self.is_changed
     }
 
     /// Whether a message has the same blocks as the prompt.
-    fn is_all(&self, content: &RawValue) -> bool {
-        let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) else { return false };
+    fn is_all(&self, content: &str) -> bool {
+        let Some(blocks) = json::items(content) else { return false };
         let same = Self::new(None, &blocks);
         (&same.text, &same.blocks) == (&self.text, &self.blocks)
     }
 
     /// Whether a block continues the repetition of the prompt. After the first that does not, everything is new.
-    pub(super) fn goes_on_with(&mut self, block: &RawValue) -> bool {
+    pub(super) fn goes_on_with(&mut self, block: &str) -> bool {
         let repeats = match chunk_content(block) {
             ChunkContent::Text(text) => {
                 let repeats = self.text[self.repeated..].starts_with(&*text);
@@ -161,20 +158,15 @@ impl PromptEcho {
 
     /// Takes the agent's response to one of our requests.
     pub(super) fn answered(&mut self, body: &str) -> PromptResolution {
-        #[derive(Deserialize)]
-        struct Inserted {
-            #[serde(default, rename = "messageId")]
-            message_id: Option<Box<str>>,
-        }
-        let Ok(RequestEnvelope { id, result, .. }) = serde_json::from_str(body) else {
+        let Some(RequestEnvelope { id, result, .. }) = RequestEnvelope::read(body) else {
             return PromptResolution::default();
         };
-        if self.answer != InsertionAnswer::NotYet || !self.is_named(id.map(RawValue::get)) {
+        if self.answer != InsertionAnswer::NotYet || !self.is_named(id) {
             return PromptResolution::default();
         }
-        let inserted = |result: &RawValue| {
-            let read = serde_json::from_str::<Inserted>(result.get());
-            InsertionAnswer::Inserted(read.ok().and_then(|inserted| inserted.message_id))
+        let inserted = |result: &str| {
+            let id = json::get(result, &["messageId"]).and_then(json::string);
+            InsertionAnswer::Inserted(id.map(Into::into))
         };
         self.answer = result.map_or(InsertionAnswer::WithoutId, inserted);
         let untold = self.untold.take();
@@ -197,23 +189,10 @@ impl PromptEcho {
 }
 
 /// The user's blocks, if a line is a prompt. The history carried into a fresh session is excluded.
-pub(super) fn prompt_blocks(body: &str) -> Vec<&RawValue> {
-    #[derive(Deserialize)]
-    struct PromptLine<'a> {
-        #[serde(borrow)]
-        method: &'a RawValue,
-        #[serde(borrow)]
-        params: PromptParams<'a>,
-    }
-    #[derive(Deserialize)]
-    struct PromptParams<'a> {
-        #[serde(borrow)]
-        prompt: Vec<&'a RawValue>,
-    }
-    match serde_json::from_str(body) {
-        Ok(PromptLine { method, params }) if method.get() == r#""session/prompt""# => {
-            params.prompt.into_iter().filter(|block| !is_carried(block.get())).collect()
-        }
-        _ => Vec::new(),
-    }
+pub(super) fn prompt_blocks(body: &str) -> Vec<&str> {
+    let prompt = || match json::scan(body, &["method", "params"])?.values {
+        [Some(r#""session/prompt""#), Some(params)] => json::items(json::get(params, &["prompt"])?),
+        _ => None,
+    };
+    prompt().unwrap_or_default().into_iter().filter(|block| !is_carried(block)).collect()
 }

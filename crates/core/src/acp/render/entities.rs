@@ -6,13 +6,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde_json::value::RawValue;
-
-use super::line::{UpdateLine, text_of};
+use super::line::UpdateLine;
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, RecordId, Seq, TurnId, run_message_id,
 };
 use crate::wire::encode::json_string;
+use crate::wire::json;
 
 /// The ids that agents used in a record, each with the first lineage row that used it. Only a record with several
 /// rows needs them.
@@ -39,7 +38,7 @@ impl KnownIds {
         }
         let Some(UpdateLine { head, .. }) = UpdateLine::read(&event.body) else { return };
         for (sort, id) in [(EntityKind::Message, head.message_id), (EntityKind::ToolCall, head.tool_call)] {
-            if let Some(id) = id.and_then(text_of) {
+            if let Some(id) = id.and_then(json::string) {
                 self.first.entry((sort, id.into())).or_insert(event.lineage);
             }
         }
@@ -47,16 +46,15 @@ impl KnownIds {
 
     /// The other id that clients see for a tool call id, if any; both are JSON.
     pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
-        let id: &RawValue = serde_json::from_str(id).ok()?;
         self.other(EntityKind::ToolCall, id, row).map(|other| json_string(&other))
     }
 
     /// The other id that clients see for an agent's id, if any.
-    pub(super) fn other(&self, sort: EntityKind, id: &RawValue, row: LineageIndex) -> Option<String> {
+    pub(super) fn other(&self, sort: EntityKind, id: &str, row: LineageIndex) -> Option<String> {
         if self.first.is_empty() {
             return None;
         }
-        self.other_text(sort, &text_of(id)?, row)
+        self.other_text(sort, &json::string(id)?, row)
     }
 
     /// The same for a decoded id.

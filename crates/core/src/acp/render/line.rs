@@ -2,15 +2,8 @@
 //!
 //! Every part borrows the text of the line, so forwarded parts keep their exact bytes.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-
 use crate::model::{Event, MessageKind, ProtocolVersion};
-use crate::wire::splice;
+use crate::wire::json::{self, MemberScan};
 
 /// A line and its parts.
 #[derive(Debug)]
@@ -61,12 +54,12 @@ pub(super) enum SessionStateKind {
 }
 
 /// The members of an update's params.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Params<'a> {
     pub(super) text: &'a str,
-    pub(super) session: Option<&'a RawValue>,
-    pub(super) meta: Option<&'a RawValue>,
-    update: Option<&'a RawValue>,
+    pub(super) session: Option<&'a str>,
+    pub(super) meta: Option<&'a str>,
+    update: Option<&'a str>,
     has_others: bool,
 }
 
@@ -74,33 +67,24 @@ pub(super) struct Params<'a> {
 #[derive(Debug)]
 pub(super) struct UpdateHeader<'a> {
     pub(super) kind: UpdateKind,
-    pub(super) message_id: Option<&'a RawValue>,
-    pub(super) tool_call: Option<&'a RawValue>,
-    pub(super) content: Option<&'a RawValue>,
-    pub(super) terminal: Option<&'a RawValue>,
+    pub(super) message_id: Option<&'a str>,
+    pub(super) tool_call: Option<&'a str>,
+    pub(super) content: Option<&'a str>,
+    pub(super) terminal: Option<&'a str>,
     /// The plan id, if plans have one.
-    pub(super) plan: Option<&'a RawValue>,
+    pub(super) plan: Option<&'a str>,
     /// Whether it announces a new tool call, as version 1 does.
     pub(super) is_new_call: bool,
     /// Whether the update has further members.
     has_others: bool,
 }
 
-#[derive(Deserialize)]
-struct UpdateEnvelope<'a> {
-    #[serde(borrow)]
-    params: &'a RawValue,
-}
-
 impl<'a> UpdateLine<'a> {
     /// Parses a line; `None` if it has no session id or no update.
     pub(super) fn read(body: &'a str) -> Option<Self> {
-        let params = usual_params(body).or_else(|| {
-            let UpdateEnvelope { params } = serde_json::from_str(body).ok()?;
-            Params::read(params.get())
-        })?;
+        let params = usual_params(body).or_else(|| Params::read(json::get(body, &["params"])?))?;
         params.session?;
-        let update = params.update?.get();
+        let update = params.update?;
         Some(Self { body, params, update, head: UpdateHeader::read(update) })
     }
 
@@ -119,20 +103,14 @@ impl<'a> UpdateLine<'a> {
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let has_meta = self.params.meta.is_some_and(|meta| !is_ours_alone(meta));
         let has_others = self.params.has_others || has_meta || self.head.has_others;
-        let has_bad_id = self.head.message_id.is_some_and(|id| inside_quotes(id.get()).is_none());
-        if !has_others && !has_bad_id { plain_text(self.head.content?.get()) } else { None }
+        let has_bad_id = self.head.message_id.is_some_and(|id| inside_quotes(id).is_none());
+        if !has_others && !has_bad_id { plain_text(self.head.content?) } else { None }
     }
 }
 
 /// Whether `_meta` contains only `acpx`, which is not forwarded.
-fn is_ours_alone(meta: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Ours {
-        #[serde(rename = "acpx")]
-        _acpx: IgnoredAny,
-    }
-    serde_json::from_str::<Ours>(meta.get()).is_ok()
+fn is_ours_alone(meta: &str) -> bool {
+    json::scan(meta, &["acpx"]).and_then(MemberScan::only).is_some_and(|[acpx]| acpx.is_some())
 }
 
 impl UpdateKind {
@@ -145,22 +123,31 @@ impl UpdateKind {
 impl<'a> UpdateHeader<'a> {
     /// Parses an update object. An unreadable one is of unknown kind.
     pub(super) fn read(update: &'a str) -> Self {
-        serde_json::from_str(update).unwrap_or(Self {
-            kind: UpdateKind::Other,
-            message_id: None,
-            tool_call: None,
-            content: None,
-            terminal: None,
-            plan: None,
-            is_new_call: false,
-            has_others: true,
-        })
+        const NAMES: [&str; 8] =
+            ["sessionUpdate", "messageId", "toolCallId", "content", "title", "terminalId", "plan", "planId"];
+        let scan = json::scan(update, &NAMES).filter(MemberScan::is_plain);
+        let has_unknown = scan.as_ref().is_none_or(|scan| scan.has_others);
+        let values = scan.map_or([None; 8], |scan| scan.values);
+        let [what, message_id, tool_call, content, title, terminal, plan, plan_id] = values;
+        let what = what.and_then(json::string);
+        Self {
+            kind: what.as_deref().map_or(UpdateKind::Other, kind_of),
+            message_id: message_id.filter(|id| *id != "null"),
+            tool_call,
+            content,
+            terminal,
+            plan: plan_id.or_else(|| json::get(plan?, &["planId"])),
+            is_new_call: what.as_deref() == Some("tool_call"),
+            has_others: has_unknown || [title, terminal, plan, plan_id].iter().any(Option::is_some),
+        }
     }
 }
 
 impl<'a> Params<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        Some(Params { text, ..serde_json::from_str(text).ok()? })
+        let scan = json::scan(text, &["sessionId", "update", "_meta"]).filter(MemberScan::is_plain)?;
+        let [session, update, meta] = scan.values;
+        Some(Self { text, session, meta, update, has_others: scan.has_others })
     }
 }
 
@@ -179,22 +166,11 @@ pub(super) fn inside_quotes(json: &str) -> Option<&str> {
     json.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// A JSON string, decoded.
-pub(super) fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
-    splice::text_of(json.get())
-}
-
 fn plain_text(content: &str) -> Option<&str> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Text<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: &'a RawValue,
-        #[serde(borrow)]
-        text: &'a RawValue,
+    match json::scan(content, &["type", "text"])?.only()? {
+        [Some(r#""text""#), Some(text)] => inside_quotes(text),
+        _ => None,
     }
-    let Text { kind, text } = serde_json::from_str(content).ok()?;
-    if kind.get() == r#""text""# { inside_quotes(text.get()) } else { None }
 }
 
 fn kind_of(what: &str) -> UpdateKind {
@@ -218,132 +194,6 @@ fn kind_of(what: &str) -> UpdateKind {
         "compaction_update" | "compaction_summary_chunk" => UpdateKind::Compaction,
         "state_update" => UpdateKind::Running,
         _ => UpdateKind::Other,
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "camelCase")]
-enum ParamsMember {
-    SessionId,
-    Update,
-    #[serde(rename = "_meta")]
-    Meta,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Members<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
-            type Value = Params<'a>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the params of an update")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'a>, A::Error> {
-                let mut params = Params::default();
-                while let Some(member) = map.next_key()? {
-                    match member {
-                        ParamsMember::SessionId => once(&mut params.session, &mut map)?,
-                        ParamsMember::Update => once(&mut params.update, &mut map)?,
-                        ParamsMember::Meta => once(&mut params.meta, &mut map)?,
-                        ParamsMember::Other => {
-                            params.has_others = true;
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(params)
-            }
-        }
-        source.deserialize_map(Members(std::marker::PhantomData))
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "camelCase")]
-enum HeadMember {
-    SessionUpdate,
-    MessageId,
-    ToolCallId,
-    Content,
-    Title,
-    TerminalId,
-    Plan,
-    PlanId,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for UpdateHeader<'a> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Members<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
-            type Value = UpdateHeader<'a>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an update")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UpdateHeader<'a>, A::Error> {
-                let (mut what, mut message_id, mut tool_call) = (None, None, None);
-                let (mut content, mut title, mut terminal) = (None, None, None);
-                let (mut plan, mut plan_id) = (None, None);
-                let mut has_others = false;
-                while let Some(member) = map.next_key()? {
-                    match member {
-                        HeadMember::SessionUpdate => once(&mut what, &mut map)?,
-                        HeadMember::MessageId => once(&mut message_id, &mut map)?,
-                        HeadMember::ToolCallId => once(&mut tool_call, &mut map)?,
-                        HeadMember::Content => once(&mut content, &mut map)?,
-                        HeadMember::Title => once(&mut title, &mut map)?,
-                        HeadMember::TerminalId => once(&mut terminal, &mut map)?,
-                        HeadMember::Plan => once(&mut plan, &mut map)?,
-                        HeadMember::PlanId => once(&mut plan_id, &mut map)?,
-                        HeadMember::Other => {
-                            has_others = true;
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                let what = what.and_then(text_of);
-                let kind = what.as_deref().map_or(UpdateKind::Other, kind_of);
-                let is_new_call = what.as_deref() == Some("tool_call");
-                let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
-                has_others |= [title, terminal, plan, plan_id].iter().any(Option::is_some);
-                let plan = plan_id.or_else(|| plan_id_of(plan?));
-                Ok(UpdateHeader {
-                    kind,
-                    message_id,
-                    tool_call,
-                    content,
-                    terminal,
-                    plan,
-                    is_new_call,
-                    has_others,
-                })
-            }
-        }
-        source.deserialize_map(Members(std::marker::PhantomData))
-    }
-}
-
-/// The id inside a version 2 plan.
-fn plan_id_of(plan: &RawValue) -> Option<&RawValue> {
-    #[derive(Deserialize)]
-    struct Plan<'a> {
-        #[serde(borrow, rename = "planId")]
-        id: &'a RawValue,
-    }
-    serde_json::from_str(plan.get()).ok().map(|Plan { id }| id)
-}
-
-/// Takes the value of a member, and rejects duplicates.
-fn once<'de: 'a, 'a, A: MapAccess<'de>>(
-    place: &mut Option<&'a RawValue>,
-    map: &mut A,
-) -> Result<(), A::Error> {
-    match place.replace(map.next_value::<&'de RawValue>()?) {
-        None => Ok(()),
-        Some(_) => Err(serde::de::Error::custom("the member is there twice")),
     }
 }
 

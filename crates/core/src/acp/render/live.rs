@@ -7,12 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-
 use super::chunk_run::whole;
 use super::echo::{PromptEcho, PromptResolution, prompt_blocks};
 use super::entities::{EntityKind, KnownIds, MessageContinuation};
-use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::notice::Notice;
 use super::outgoing::{LineRewrite, PromptOrigin, UpdateMeta, notification, notifications};
 use super::session_ids::SessionIds;
@@ -26,7 +24,8 @@ use crate::model::{
     TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, Splice, elements, locate, range_in, without};
+use crate::wire::json;
+use crate::wire::splice::Splice;
 
 /// Minimum interval between updates that resend the whole content of a changing tool call.
 pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
@@ -247,7 +246,7 @@ impl RecordRenderer {
             return Vec::new();
         }
         let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
-        let Some(session) = line.params.session.and_then(text_of) else { return Vec::new() };
+        let Some(session) = line.params.session.and_then(json::string) else { return Vec::new() };
         // An agent chooses the ids of its child sessions. It must not write into another session of the client.
         let is_session = *session == *self.record.as_str() || self.sessions.contain(&session);
         if is_session || !self.children.contains(&session) {
@@ -258,7 +257,7 @@ impl RecordRenderer {
         // `_meta.acpx` is reserved for acpx.
         let ours = ["params", "_meta", "acpx"];
         is_told
-            .then(|| without(&event.body, &ours).unwrap_or_else(|| event.body.to_string()))
+            .then(|| json::remove(&event.body, &ours).unwrap_or_else(|| event.body.to_string()))
             .into_iter()
             .collect()
     }
@@ -391,7 +390,6 @@ impl RecordRenderer {
         }
         let blocks = prompt_blocks(&event.body);
         let beside = UpdateMeta { asked: self.asked.as_ref(), ..beside.clone() };
-        let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         // Only this id separates two consecutive prompts.
         let id = json_string(&match event.turn {
             Some(turn) => prompt_message_id(&self.record, turn),
@@ -403,9 +401,9 @@ impl RecordRenderer {
                 // Only version 2 has block types that version 1 cannot read.
                 let is_open = version(event) == ProtocolVersion::V2;
                 let told = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
-                texts.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
+                blocks.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
             }
-            ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &texts.join(","))],
+            ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &blocks.join(","))],
         };
         notifications(&self.session, &updates, &beside)
     }
@@ -424,7 +422,7 @@ impl RecordRenderer {
             if !is_first && self.prompted.holds(event) {
                 return false;
             }
-            let id = line.head.message_id.and_then(text_of);
+            let id = line.head.message_id.and_then(json::string);
             if self.prompted.is_repeated(id.as_deref(), line.head.content) {
                 self.open.end();
                 let is_changed = kind == UpdateKind::Message(MessageKind::User)
@@ -444,7 +442,7 @@ impl RecordRenderer {
         match kind {
             UpdateKind::Chunk(kind) => {
                 let id = self.prompt_id(event, line).map(Cow::Owned);
-                let id = id.or_else(|| line.head.message_id.and_then(text_of));
+                let id = id.or_else(|| line.head.message_id.and_then(json::string));
                 self.open.chunk(event, kind, id);
                 true
             }
@@ -514,10 +512,7 @@ impl RecordRenderer {
             return update;
         }
         let Some((list, fewer)) = without_booleans(&update) else { return update };
-        let mut splice = Splice::new(&update);
-        // The list is part of the update, and nothing else is replaced.
-        drop(splice.replace(range_in(&update, list), &fewer));
-        splice.finish().into()
+        json::replace(&update, list, &fewer).into()
     }
 
     /// The agent's line, for a client of the same version.
@@ -541,7 +536,7 @@ impl RecordRenderer {
         let mut splice = Splice::new(line.update);
         let mut is_changed = false;
         for (id, other) in self.renames(event, line) {
-            is_changed |= splice.replace(range_in(line.update, id), &other).is_ok();
+            is_changed |= splice.replace(json::range_in(line.update, id), &other).is_ok();
         }
         if is_changed { splice.finish().into() } else { line.update.into() }
     }
@@ -552,7 +547,8 @@ impl RecordRenderer {
             line.head.kind,
             UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User)
         );
-        let id = line.head.message_id.filter(|_| is_users && !self.prompts.is_empty()).and_then(text_of)?;
+        let id =
+            line.head.message_id.filter(|_| is_users && !self.prompts.is_empty()).and_then(json::string)?;
         let turn = self.prompts.get(&(event.lineage, id.into()))?;
         Some(prompt_message_id(&self.record, *turn))
     }
@@ -560,12 +556,11 @@ impl RecordRenderer {
     /// The ids in a line that the client sees under other ids; both as JSON.
     fn renames<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Vec<(&'a str, String)> {
         if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
-            return vec![(id.get(), json_string(&prompt))];
+            return vec![(id, json_string(&prompt))];
         }
         let ids = [(EntityKind::Message, line.head.message_id), (EntityKind::ToolCall, line.head.tool_call)];
-        let renamed = |(sort, id): (EntityKind, Option<&'a RawValue>)| {
-            let id = id?;
-            Some((id.get(), json_string(&self.known.other(sort, id, event.lineage)?)))
+        let renamed = |(sort, id): (EntityKind, Option<&'a str>)| {
+            Some((id?, json_string(&self.known.other(sort, id?, event.lineage)?)))
         };
         ids.into_iter().filter_map(renamed).collect()
     }
@@ -573,7 +568,7 @@ impl RecordRenderer {
 
 /// The JSON-RPC id of a line, as JSON.
 fn id_of(body: &str) -> Option<&str> {
-    body.get(locate(body, &[PathStep::Key("id")])?)
+    json::get(body, &["id"])
 }
 
 pub(super) fn beside(event: &Event, with_seq: bool) -> UpdateMeta<'static> {
@@ -587,11 +582,9 @@ pub(super) fn version(event: &Event) -> ProtocolVersion {
 
 /// The option list of an update or response, and the same list without boolean options; `None` if there are none.
 pub(crate) fn without_booleans(update: &str) -> Option<(&str, String)> {
-    let list = update.get(locate(update, &[PathStep::Key("configOptions")])?)?;
-    let all: Vec<&str> = elements(list)?.into_iter().filter_map(|range| list.get(range)).collect();
-    let is_boolean = |option: &&str| {
-        locate(option, &[PathStep::Key("type")]).and_then(|kind| option.get(kind)) == Some(r#""boolean""#)
-    };
-    let fewer: Vec<&str> = all.iter().copied().filter(|option| !is_boolean(option)).collect();
-    (fewer.len() < all.len()).then(|| (list, format!("[{}]", fewer.join(","))))
+    let list = json::get(update, &["configOptions"])?;
+    let mut options = json::items(list)?;
+    let all = options.len();
+    options.retain(|option| json::get(option, &["type"]) != Some(r#""boolean""#));
+    (options.len() < all).then(|| (list, json::array(options)))
 }

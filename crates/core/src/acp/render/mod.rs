@@ -7,7 +7,6 @@
 mod chunk_run;
 mod echo;
 mod entities;
-mod fields;
 mod line;
 mod live;
 mod notice;

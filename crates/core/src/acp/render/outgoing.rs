@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::line::UpdateLine;
 use crate::model::{ClientName, Seq, Timestamp};
 use crate::wire::encode;
-use crate::wire::splice::{Object, PathStep, Splice, locate, range_in};
+use crate::wire::json::{self, RawObject};
+use crate::wire::splice::Splice;
 
 /// What acpx adds to an update, under `_meta.acpx` of its notification.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -87,7 +87,7 @@ impl<'a> LineRewrite<'a> {
     pub(super) fn new(line: &UpdateLine<'a>, session: &str) -> Self {
         let mut passed = Self { body: line.body, splice: Splice::new(line.body) };
         if let Some(named) = line.params.session {
-            passed.put(named.get(), session);
+            passed.put(named, session);
         }
         passed
     }
@@ -95,7 +95,7 @@ impl<'a> LineRewrite<'a> {
     /// Replaces a part of the line.
     pub(super) fn put(&mut self, part: &str, with: &str) {
         // The parts come from one parse of the line and each is replaced once, so they lie in it and do not overlap.
-        drop(self.splice.replace(range_in(self.body, part), with));
+        drop(self.splice.replace(json::range_in(self.body, part), with));
     }
 
     /// Inserts text at an offset.
@@ -108,7 +108,7 @@ impl<'a> LineRewrite<'a> {
         match (line.params.meta, beside.json()) {
             (None, None) => {}
             (None, Some(acpx)) => {
-                let start = range_in(self.body, line.params.text).start + 1;
+                let start = json::range_in(self.body, line.params.text).start + 1;
                 self.insert(start, &format!(r#""_meta":{{"acpx":{acpx}}},"#));
             }
             (Some(meta), Some(acpx)) => self.say_within(meta, &acpx),
@@ -117,20 +117,19 @@ impl<'a> LineRewrite<'a> {
     }
 
     fn leave_theirs_out(&mut self, line: &UpdateLine<'a>) {
-        let start = range_in(self.body, line.params.text).start;
-        let cuts = Object::read(line.params.text).and_then(|params| params.without(&["_meta"], &["acpx"]));
+        let cuts = RawObject::parse(line.params.text);
+        let cuts = cuts.and_then(|params| params.removal(self.body, &["_meta"], &["acpx"]));
         for cut in cuts.into_iter().flatten() {
-            drop(self.splice.replace(start + cut.start..start + cut.end, ""));
+            drop(self.splice.replace(cut, ""));
         }
     }
 
-    fn say_within(&mut self, meta: &'a RawValue, acpx: &str) {
-        let text = meta.get();
-        if let Some(ours) = locate(text, &[PathStep::Key("acpx")]) {
-            self.put(text.get(ours).unwrap_or_default(), acpx);
+    fn say_within(&mut self, text: &'a str, acpx: &str) {
+        if let Some(ours) = json::get(text, &["acpx"]) {
+            self.put(ours, acpx);
         } else if let Some(rest) = text.strip_prefix('{') {
             let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-            let start = range_in(self.body, text).start + 1;
+            let start = json::range_in(self.body, text).start + 1;
             self.insert(start, &format!(r#""acpx":{acpx}{comma}"#));
         } else {
             self.put(text, &format!(r#"{{"acpx":{acpx}}}"#));

@@ -6,13 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fields::Fields;
-use super::line::{UpdateKind, UpdateLine, text_of};
+use super::line::{UpdateKind, UpdateLine};
 use super::replay_index::EntityKey;
-use super::tool::OUTPUT;
+use super::tool::{OUTPUT, leave_out};
 use crate::model::{Fact, LineageIndex};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, Splice, locate, range_in};
+use crate::wire::json::{self, RawObject};
 
 /// The member with the whole output of a terminal.
 const SHOWN: &str = "output";
@@ -44,10 +43,9 @@ impl TerminalSizes {
 
     /// Takes an update of a terminal that the agent runs.
     pub(super) fn update(&mut self, (row, terminal): &EntityKey, update: &str) {
-        let data = |path: &[PathStep<'_>]| Some(decoded(update.get(locate(update, path)?)?));
-        let whole = locate(update, &[PathStep::Key(SHOWN)])
-            .map(|_| data(&[PathStep::Key(SHOWN), PathStep::Key("data")]).unwrap_or_default());
-        self.shows(*row, terminal, data(&[PathStep::Key("data")]), whole);
+        let data = |path: &[&str]| Some(decoded(json::get(update, path)?));
+        let whole = json::get(update, &[SHOWN]).map(|_| data(&[SHOWN, "data"]).unwrap_or_default());
+        self.shows(*row, terminal, data(&["data"]), whole);
     }
 
     /// The largest output size of a terminal.
@@ -90,7 +88,7 @@ impl OutputTrimmer {
         let update = match read.head.kind {
             UpdateKind::Tool | UpdateKind::ToolContent => self.tool(read.update),
             UpdateKind::Terminal => {
-                let terminal = read.head.terminal.and_then(text_of).map(|id| (row, Box::from(&*id)));
+                let terminal = read.head.terminal.and_then(json::string).map(|id| (row, Box::from(id)));
                 match terminal.filter(|terminal| sizes.most(terminal) > self.most) {
                     Some(terminal) => Some(self.terminal(read.update, terminal)?),
                     None => None,
@@ -99,39 +97,36 @@ impl OutputTrimmer {
             _ => None,
         };
         let Some(update) = update else { return Some(line) };
-        let mut splice = Splice::new(&line);
-        // The update is part of the line, and nothing else is replaced.
-        drop(splice.replace(range_in(&line, read.update), &update));
-        Some(splice.finish())
+        Some(json::replace(&line, read.update, &update))
     }
 
     /// A tool call without its long output; `None` if it has none.
     fn tool(&self, update: &str) -> Option<String> {
-        let mut fields = Fields::read(update)?;
+        let mut fields = RawObject::parse(update)?;
         let is_long = |name: &&str| fields.get(name).is_some_and(|value| value.len() > self.most);
         let long: Vec<&str> = OUTPUT.into_iter().filter(is_long).collect();
         if long.is_empty() {
             return None;
         }
-        fields.leave_out(&long);
-        Some(fields.to_json())
+        leave_out(&mut fields, &long);
+        Some(fields.to_string())
     }
 
     /// The update of a terminal with too much output, without that output. An update with output alone is dropped,
     /// except that the first one reports the omission.
     fn terminal(&mut self, update: &str, terminal: EntityKey) -> Option<String> {
-        let mut fields = Fields::read(update).unwrap_or_default();
+        let mut fields = RawObject::parse(update).unwrap_or_default();
         let is_output = fields.get("data").is_some();
         let id = json_string(&terminal.1);
         if !self.named.insert(terminal) && is_output {
             return None;
         }
         if is_output {
-            fields = Fields::default();
-            fields.set_json("sessionUpdate", r#""terminal_update""#);
-            fields.set_json("terminalId", &id);
+            fields = RawObject::new();
+            fields.set("sessionUpdate", r#""terminal_update""#);
+            fields.set("terminalId", id);
         }
-        fields.leave_out(&[SHOWN]);
-        Some(fields.to_json())
+        leave_out(&mut fields, &[SHOWN]);
+        Some(fields.to_string())
     }
 }

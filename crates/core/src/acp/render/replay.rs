@@ -9,18 +9,18 @@ use std::collections::{HashMap, HashSet};
 use super::chunk_run::{Run, whole};
 use super::echo::PromptResolution;
 use super::entities::{EntityKind, MessageRef};
-use super::fields::Fields;
-use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::live::{RecordRenderer, version};
 use super::outgoing::{UpdateMeta, notification};
 use super::output_limit::OutputTrimmer;
 use super::replay_index::{EntityKey, ReplayIndex, own_terminal};
 use super::terminals::has_terminal_meta;
-use super::tool::{MergedToolCall, ToolRenderSpec};
+use super::tool::{KIND, MergedToolCall, ToolRenderSpec};
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, prompt_message_id,
 };
 use crate::wire::encode::json_string;
+use crate::wire::json::{self, RawObject};
 
 /// How much of a conversation a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ pub(crate) struct ReplayRenderer {
     /// that the client appends.
     line_by_line: HashSet<EntityKey>,
     /// The session info so far.
-    info: Option<Fields>,
+    info: Option<RawObject<'static>>,
     /// The messages with ids of the agent that have begun.
     begun: HashSet<(LineageIndex, MessageKind, Box<str>)>,
     run: Option<Run>,
@@ -188,7 +188,7 @@ impl ReplayRenderer {
     /// Session info comes in parts: merges them, the last value of each field wins, and renders all of them with the
     /// last part.
     fn info(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let Some(mut told) = Fields::read(line.update) else { return };
+        let Some(mut told) = RawObject::parse(line.update) else { return };
         let is_last = self.survey.is_last(SessionStateKind::Info, event, line);
         match self.info.take() {
             None if is_last => {
@@ -197,14 +197,15 @@ impl ReplayRenderer {
             }
             known => {
                 let mut all = known.unwrap_or_default();
-                all.take(std::mem::take(&mut told));
+                told.remove(KIND);
+                all.merge(&told);
                 if !is_last {
                     self.info = Some(all);
                     return;
                 }
                 self.flush();
                 let mut update = String::from(r#"{"sessionUpdate":"session_info_update""#);
-                all.write_behind(&mut update);
+                all.write_members(&mut update);
                 update.push('}');
                 self.made(event, &update);
             }
@@ -215,8 +216,8 @@ impl ReplayRenderer {
     fn terminal(&mut self, event: &Event, line: &UpdateLine<'_>) {
         self.flush();
         self.as_received(event, line);
-        let Some(id) = line.head.terminal.and_then(text_of) else { return };
-        self.tell_calls_of(event, &(event.lineage, Box::from(&*id)));
+        let Some(id) = line.head.terminal.and_then(json::string) else { return };
+        self.tell_calls_of(event, &(event.lineage, Box::from(id)));
     }
 
     fn tell_calls_of(&mut self, event: &Event, terminal: &EntityKey) {
@@ -243,7 +244,7 @@ impl ReplayRenderer {
             kind,
             message,
             begins,
-            given: line.head.message_id.map(|id| id.get().into()),
+            given: line.head.message_id.map(Into::into),
             row: event.lineage,
             protocol: version(event),
             last: event.seq,
@@ -270,7 +271,7 @@ impl ReplayRenderer {
 
     /// Records a message that was sent whole: later chunks continue it.
     fn note_begun(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let id = line.head.message_id.and_then(text_of);
+        let id = line.head.message_id.and_then(json::string);
         if let (UpdateKind::Message(kind), Some(id), Some(_)) = (line.head.kind, id, line.head.content) {
             self.begun.insert((event.lineage, kind, id.into()));
         }
@@ -288,8 +289,8 @@ impl ReplayRenderer {
     fn tool(&mut self, event: &Event, line: &UpdateLine<'_>) {
         self.flush();
         let Some(id) = line.head.tool_call else { return self.as_received(event, line) };
-        let Some(call) = text_of(id) else { return self.as_received(event, line) };
-        let key = (event.lineage, Box::from(&*call));
+        let Some(call) = json::string(id) else { return self.as_received(event, line) };
+        let key = (event.lineage, Box::from(call));
         if self.line_by_line.contains(&key) || has_terminal_meta(line.update) {
             // Earlier updates are rendered first, without a seq: this line carries it.
             if let Some(tool) = self.tools.remove(&key) {

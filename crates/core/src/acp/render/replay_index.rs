@@ -4,14 +4,12 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use serde_json::value::RawValue;
-
-use super::line::{SessionStateKind, UpdateKind, UpdateLine, text_of};
+use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::output_limit::TerminalSizes;
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId, is_another_call,
 };
-use crate::wire::splice::{PathStep, elements, locate};
+use crate::wire::json;
 
 /// The id of a tool call or a terminal. An agent's ids are unique only within their ACP session.
 pub(super) type EntityKey = (LineageIndex, Box<str>);
@@ -147,7 +145,7 @@ impl ReplayIndex {
 
     fn update(&mut self, event: &Event) {
         let Some(UpdateLine { head, update, .. }) = UpdateLine::of(event) else { return };
-        let key = |id: Option<&RawValue>| Some((event.lineage, Box::from(&*text_of(id?)?)));
+        let key = |id: Option<&str>| Some((event.lineage, Box::from(json::string(id?)?)));
         match head.kind {
             UpdateKind::Tool | UpdateKind::ToolContent => {
                 let Some(call) = key(head.tool_call) else { return };
@@ -169,7 +167,7 @@ impl ReplayIndex {
                 }
             }
             UpdateKind::State(SessionStateKind::Plan) => {
-                let plan = head.plan.and_then(text_of).map(|id| Box::from(&*id));
+                let plan = head.plan.and_then(json::string).map(Box::from);
                 self.plans.insert((event.turn, plan), event.seq);
             }
             UpdateKind::State(state) => {
@@ -203,7 +201,7 @@ impl ReplayIndex {
     pub(super) fn is_last(&self, state: SessionStateKind, event: &Event, line: &UpdateLine<'_>) -> bool {
         let last = match state {
             SessionStateKind::Plan => {
-                let plan = line.head.plan.and_then(text_of).map(|id| Box::from(&*id));
+                let plan = line.head.plan.and_then(json::string).map(Box::from);
                 self.plans.get(&(event.turn, plan))
             }
             other => self.states.get(&other),
@@ -253,29 +251,28 @@ pub(super) fn own_terminal(event: &Event) -> Option<EntityKey> {
 }
 
 /// The terminals that tool call content refers to. `content` is a list or one of its items.
-fn terminals(content: Option<&RawValue>) -> Vec<Box<str>> {
-    let Some(content) = content.map(RawValue::get) else { return Vec::new() };
+fn terminals(content: Option<&str>) -> Vec<Box<str>> {
+    let Some(content) = content else { return Vec::new() };
     if memchr::memmem::find(content.as_bytes(), b"terminalId").is_none() {
         return Vec::new();
     }
-    let items = match elements(content) {
-        Some(items) => items.into_iter().filter_map(|range| content.get(range)).collect(),
-        None => vec![content],
-    };
-    items.into_iter().filter_map(|item| member(item, "terminalId")).collect()
+    json::items(content)
+        .unwrap_or_else(|| vec![content])
+        .into_iter()
+        .filter_map(|item| member(item, "terminalId"))
+        .collect()
 }
 
 /// The background work that a version 2 state lists; `None` without a list.
 fn background(update: &str, row: LineageIndex) -> Option<HashSet<EntityKey>> {
-    let list = update.get(locate(update, &[PathStep::Key("background")])?)?;
-    let items = elements(list)?.into_iter().filter_map(|range| list.get(range));
+    let items = json::items(json::get(update, &["background"])?)?;
     let named = |item| member(item, "toolCallId").or_else(|| member(item, "terminalId"));
-    Some(items.filter_map(named).map(|id| (row, id)).collect())
+    Some(items.into_iter().filter_map(named).map(|id| (row, id)).collect())
 }
 
 /// A string member of an object.
 fn member(object: &str, name: &str) -> Option<Box<str>> {
-    serde_json::from_str(object.get(locate(object, &[PathStep::Key(name)])?)?).ok()
+    json::string(json::get(object, &[name])?).map(Box::from)
 }
 
 /// Whether a line can be a tool call or a state that is sent whole: the names of all of these contain one of the

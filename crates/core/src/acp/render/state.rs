@@ -5,9 +5,7 @@
 //!
 //! The tracker takes every event in order, and can render the current state at any time for a client that attaches.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::line::{UpdateKind, UpdateLine};
@@ -21,7 +19,7 @@ use crate::model::{
 };
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json::{self, MemberScan};
 
 /// The state of a session after the events so far.
 #[derive(Debug, Default)]
@@ -103,17 +101,20 @@ enum RawPromptAnswer {
     Error(Box<str>),
 }
 
-/// The members that identify a request or a response.
-#[derive(Deserialize)]
+/// The members that identify a request or a response, as JSON; `null` counts as absent.
 pub(super) struct RequestEnvelope<'a> {
-    #[serde(borrow, default)]
-    pub(super) id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+    pub(super) id: Option<&'a str>,
+    method: Option<&'a str>,
+    pub(super) result: Option<&'a str>,
+    error: Option<&'a str>,
+}
+
+impl<'a> RequestEnvelope<'a> {
+    pub(super) fn read(body: &'a str) -> Option<Self> {
+        let members = json::scan(body, &["id", "method", "result", "error"]).filter(MemberScan::is_plain)?;
+        let [id, method, result, error] = members.values.map(|value| value.filter(|value| *value != "null"));
+        Some(Self { id, method, result, error })
+    }
 }
 
 impl SessionState {
@@ -136,17 +137,17 @@ impl SessionState {
                 None
             }
             (Direction::ToAgent, EventKind::Request) => {
-                let RequestEnvelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
-                if method.as_deref() == Some("session/prompt") {
-                    self.prompt = id.map(|id| id.get().into());
+                let RequestEnvelope { id, method, .. } = RequestEnvelope::read(&event.body)?;
+                if method.and_then(json::string).as_deref() == Some("session/prompt") {
+                    self.prompt = id.map(Into::into);
                 }
                 None
             }
             (Direction::FromAgent, EventKind::Request) if is_first && event.turn.is_some() => {
-                let RequestEnvelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
+                let RequestEnvelope { id, method, .. } = RequestEnvelope::read(&event.body)?;
                 let asks = ["session/request_permission", "elicitation/create"];
-                if method.is_some_and(|method| asks.contains(&&*method)) {
-                    self.questions.extend(id.map(|id| Box::from(id.get())));
+                if method.and_then(json::string).is_some_and(|method| asks.contains(&&*method)) {
+                    self.questions.extend(id.map(Box::from));
                 }
                 None
             }
@@ -154,8 +155,8 @@ impl SessionState {
                 self.answered(&event.body, is_first)
             }
             (Direction::ToAgent, EventKind::Response) if !self.questions.is_empty() => {
-                let RequestEnvelope { id, .. } = serde_json::from_str(&event.body).ok()?;
-                self.questions.retain(|open| id.is_none_or(|id| **open != *id.get()));
+                let RequestEnvelope { id, .. } = RequestEnvelope::read(&event.body)?;
+                self.questions.retain(|open| id.is_none_or(|id| **open != *id));
                 let goes_on = self.questions.is_empty() && self.now == SessionActivity::RequiresAction;
                 goes_on.then(|| {
                     self.now = SessionActivity::Running;
@@ -233,8 +234,7 @@ impl SessionState {
         };
         self.has_spoken = true;
         self.repeats = std::mem::take(&mut self.is_ahead) && says_only(line.update, &running_update());
-        let background = locate(line.update, &[PathStep::Key("background")]);
-        let background = background.and_then(|range| line.update.get(range));
+        let background = json::get(line.update, &["background"]);
         self.background = background.filter(|list| *list != "null").map(Into::into);
         match state_update(line.params.text) {
             Some(StateUpdate::Idle { .. }) => {
@@ -252,13 +252,13 @@ impl SessionState {
     /// Takes a response. A version 2 agent confirms the prompt with it: from then on the session is running, unless
     /// the agent reports another state.
     fn answered(&mut self, body: &str, is_first: bool) -> Option<Box<str>> {
-        let RequestEnvelope { id, result, error, .. } = serde_json::from_str(body).ok()?;
-        if id.map(RawValue::get) != self.prompt.as_deref() {
+        let RequestEnvelope { id, result, error, .. } = RequestEnvelope::read(body)?;
+        if id != self.prompt.as_deref() {
             return None;
         }
         self.answer = match (result, error) {
-            (Some(result), _) if is_first => Some(RawPromptAnswer::Result(result.get().into())),
-            (None, Some(error)) => Some(RawPromptAnswer::Error(error.get().into())),
+            (Some(result), _) if is_first => Some(RawPromptAnswer::Result(result.into())),
+            (None, Some(error)) => Some(RawPromptAnswer::Error(error.into())),
             _ => None,
         };
         let begins = !is_first && result.is_some() && self.turn.is_some();
@@ -343,7 +343,7 @@ fn stopped(reason: &str, answer: Option<&RawPromptAnswer>) -> Box<str> {
     let mut said = format!(r#"{{"stopReason":{}"#, json_string(reason));
     if let Some(RawPromptAnswer::Result(result)) = answer {
         for name in ["usage", "_meta"] {
-            if let Some(value) = locate(result, &[PathStep::Key(name)]).and_then(|range| result.get(range)) {
+            if let Some(value) = json::get(result, &[name]) {
                 said.extend([",\"", name, "\":", value]);
             }
         }

@@ -8,7 +8,7 @@ use super::live::{RecordRenderer, beside};
 use super::outgoing::{LineRewrite, UpdateMeta, notification};
 use crate::acp::translate::terminal_update;
 use crate::model::{Event, Fact, ProtocolVersion};
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 
 /// How many tool calls with terminals of the agent are tracked.
 const MAX_AGENTS_TERMINALS: usize = 4096;
@@ -20,7 +20,7 @@ const MAX_CALL_ID: usize = 256;
 pub(super) fn has_terminal_meta(update: &str) -> bool {
     const NAMES: [&str; 4] = ["terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"];
     memchr::memmem::find(update.as_bytes(), b"\"terminal_").is_some()
-        && NAMES.iter().any(|name| locate(update, &[PathStep::Key("_meta"), PathStep::Key(name)]).is_some())
+        && NAMES.iter().any(|name| json::get(update, &["_meta", name]).is_some())
 }
 
 impl RecordRenderer {
@@ -59,7 +59,7 @@ impl RecordRenderer {
 
     /// Whether a tool call has a terminal that the agent runs, by this update or an earlier one.
     fn has_agents_terminal(&mut self, update: &str) -> bool {
-        let Some(id) = locate(update, &[PathStep::Key("toolCallId")]).and_then(|id| update.get(id)) else {
+        let Some(id) = json::get(update, &["toolCallId"]) else {
             return false;
         };
         let is_known_soon = self.agents_terminals.len() < MAX_AGENTS_TERMINALS && id.len() <= MAX_CALL_ID;

@@ -1,13 +1,14 @@
 //! Merges all updates of a tool call, so that it is rendered once.
 
-use serde_json::value::RawValue;
-
-use super::fields::Fields;
 use super::line::inside_quotes;
 use crate::model::{ProtocolVersion, TurnId};
+use crate::wire::encode::json_string;
+use crate::wire::json::{self, RawObject};
 
 /// The id member.
 const ID: &str = "toolCallId";
+/// The member with the kind of an update.
+pub(super) const KIND: &str = "sessionUpdate";
 /// The member that content chunks extend.
 const CONTENT: &str = "content";
 /// The members that hold a tool's output.
@@ -21,7 +22,7 @@ const MOST_JOINED: usize = 16 << 20;
 pub(super) struct MergedToolCall {
     /// The turn it began in.
     pub(super) turn: Option<TurnId>,
-    fields: Fields,
+    fields: RawObject<'static>,
     /// The content chunks that follow the content field, each after a comma. One string keeps many small chunks
     /// cheap.
     more: String,
@@ -48,26 +49,30 @@ impl MergedToolCall {
 
     /// Merges another update. In version 1 `null` leaves a field unchanged; in version 2 it clears the field.
     pub(super) fn take(&mut self, update: &str, protocol: ProtocolVersion) {
-        let Some(mut told) = Fields::read(update) else { return };
-        told.retain(|name, value| name != ID && !(protocol == ProtocolVersion::V1 && value.get() == "null"));
+        let Some(mut told) = RawObject::parse(update) else { return };
+        told.remove(ID);
+        told.remove(KIND);
+        if protocol == ProtocolVersion::V1 {
+            told.remove_all_nulls();
+        }
         if told.get(CONTENT).is_some() {
             // The update replaces the whole content.
             (self.more, self.is_too_long) = (String::new(), false);
         }
-        self.fields.take(told);
+        self.fields.merge(&told);
     }
 
     /// Appends a content chunk.
-    pub(super) fn take_content(&mut self, content: &RawValue) {
+    pub(super) fn take_content(&mut self, content: &str) {
         let told = self.fields.get(CONTENT).map_or(0, str::len);
         let most = self.output_bytes.unwrap_or(usize::MAX).min(MOST_JOINED);
-        if self.is_too_long || told + self.more.len() + content.get().len() > most {
+        if self.is_too_long || told + self.more.len() + content.len() > most {
             self.is_too_long = true;
             self.more = String::new();
             return;
         }
         self.more.push(',');
-        self.more.push_str(content.get());
+        self.more.push_str(content);
     }
 
     /// Appends the content chunks to the content field.
@@ -82,7 +87,7 @@ impl MergedToolCall {
             None | Some("") => format!("[{}]", more.trim_start_matches(',')),
             Some(items) => format!("[{items}{more}]"),
         };
-        self.fields.set_json(CONTENT, &list);
+        self.fields.set(CONTENT, list);
     }
 
     /// Removes long output, and lists it as left out.
@@ -94,7 +99,7 @@ impl MergedToolCall {
         };
         let long: Vec<&str> = OUTPUT.into_iter().filter(is_too_long).collect();
         if !long.is_empty() {
-            self.fields.leave_out(&long);
+            leave_out(&mut self.fields, &long);
         }
     }
 
@@ -104,17 +109,17 @@ impl MergedToolCall {
         self.leave_out();
         if telling.is_over && self.is_open() {
             if telling.has_cancelled {
-                self.fields.set_json("status", r#""cancelled""#);
+                self.fields.set("status", r#""cancelled""#);
             } else {
-                self.fields.set_json("status", r#""failed""#);
-                self.fields.note("status", r#""cancelled""#);
+                self.fields.set("status", r#""failed""#);
+                self.fields.set_path(&["_meta", "acpx", "status"], r#""cancelled""#);
             }
         }
         // A version 1 `tool_call` needs a title. Without one the call can only be sent as an update.
         let begins = protocol == ProtocolVersion::V1 && self.fields.get("title").is_some();
         let what = if begins { "tool_call" } else { "tool_call_update" };
         let mut update = format!(r#"{{"sessionUpdate":"{what}","toolCallId":{id}"#);
-        self.fields.write_behind(&mut update);
+        self.fields.write_members(&mut update);
         update.push('}');
         update
     }
@@ -124,4 +129,19 @@ impl MergedToolCall {
         let status = self.fields.get("status").map(|status| inside_quotes(status).unwrap_or(status));
         matches!(status, None | Some("null" | "pending" | "in_progress"))
     }
+}
+
+/// Removes these members, and adds them to the list of omitted members in `_meta.acpx.leftOut`.
+pub(super) fn leave_out(fields: &mut RawObject<'_>, names: &[&str]) {
+    let listed = fields.get("_meta").and_then(|meta| json::get(meta, &["acpx", "leftOut"]));
+    let listed = listed.and_then(|list| serde_json::from_str::<Vec<String>>(list).ok());
+    let mut all = listed.unwrap_or_default();
+    for name in names {
+        fields.remove(name);
+        all.push((*name).to_owned());
+    }
+    all.sort();
+    all.dedup();
+    let all = json::array(all.iter().map(|name| json_string(name)));
+    fields.set_path(&["_meta", "acpx", "leftOut"], &all);
 }

@@ -1,10 +1,10 @@
 //! Tracks the tool calls of a version 2 agent for a version 1 client: which were sent, their current content, and the
 //! terminals they refer to.
 
-use super::members::{ObjectMembers, items, list, text};
 use super::recent::RecentMap;
 use super::terminals::TerminalSnapshot;
 use super::tool_content::{FIELDS, Item, item_of_v1, item_to_v1, status_to_v1, text_item};
+use crate::wire::json::{RawObject, array, items, string};
 
 /// How many tool calls are remembered with their content.
 const MAX_CALLS: usize = 128;
@@ -51,7 +51,7 @@ impl ToolCallTracker {
 
     /// A `tool_call_update`; the first one of an id creates the call. It includes the call's owed content. Owed
     /// content of other calls is sent before it, because one of them may be evicted for this call.
-    pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
+    pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
         let mut told = self.settle_but(Some(&id));
         let is_new = self.is_new(&id, &update);
@@ -77,7 +77,7 @@ impl ToolCallTracker {
 
     /// A content chunk of a call. It is owed until another update is sent, unless it creates the call. If another
     /// call may be evicted for this one, owed content is sent first.
-    pub(super) fn content_chunk(&mut self, mut chunk: ObjectMembers<'_>) -> Option<Vec<String>> {
+    pub(super) fn content_chunk(&mut self, mut chunk: RawObject<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
         let mut told = if self.recent.contains(&id) { Vec::new() } else { self.settle() };
@@ -100,9 +100,9 @@ impl ToolCallTracker {
 
     /// A version 1 tool call, or an update of one, with the output of its terminals and its owed content. `None` if
     /// it has no terminals and needs no change.
-    pub(super) fn with_terminals(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
+    pub(super) fn with_terminals(&mut self, mut update: RawObject<'_>) -> Option<String> {
         let id = update.text("toolCallId")?;
-        match update.told("content").and_then(items) {
+        match update.get_non_null("content").and_then(items) {
             Some(content) => {
                 let content: Vec<Item> = content.into_iter().map(item_of_v1).collect();
                 if !content.iter().any(|item| matches!(item, Item::Terminal(_))) {
@@ -124,14 +124,14 @@ impl ToolCallTracker {
         Some(update.to_string())
     }
 
-    pub(super) fn terminal_update(&mut self, update: &ObjectMembers<'_>) -> Option<()> {
+    pub(super) fn terminal_update(&mut self, update: &RawObject<'_>) -> Option<()> {
         let id = update.text("terminalId")?;
         self.terminals.entry(&id).update(update);
         self.owe(&id);
         Some(())
     }
 
-    pub(super) fn terminal_output(&mut self, chunk: &ObjectMembers<'_>) -> Option<()> {
+    pub(super) fn terminal_output(&mut self, chunk: &RawObject<'_>) -> Option<()> {
         let id = chunk.text("terminalId")?;
         self.terminals.entry(&id).append(&chunk.text("data")?);
         self.owe(&id);
@@ -155,7 +155,7 @@ impl ToolCallTracker {
             |call: &TrackedToolCall| one.is_none() || call.id.as_deref().is_some_and(|id| Some(id) != one);
         let owed = recent.values().filter(|call| call.is_owed && is_other(call));
         let told = owed.filter_map(|call| {
-            let mut update = ObjectMembers::new();
+            let mut update = RawObject::new();
             update.set_text("sessionUpdate", "tool_call_update");
             update.set_text("toolCallId", call.id.as_deref()?);
             update.set("content", call.shown(terminals));
@@ -170,7 +170,7 @@ impl ToolCallTracker {
 
     /// Whether an update is the first of its call. A call begins with its title, so an update without a title is not
     /// treated as new once ids have been evicted.
-    fn is_new(&self, id: &str, update: &ObjectMembers<'_>) -> bool {
+    fn is_new(&self, id: &str, update: &RawObject<'_>) -> bool {
         let may_be_known = self.told.has_forgotten() && update.text("title").is_none();
         !self.told.contains(id) && !may_be_known
     }
@@ -204,7 +204,7 @@ impl TrackedToolCall {
                 text_item(&text.unwrap_or_else(|| format!("[terminal {id}]"))).to_string()
             }
         };
-        list(cut.into_iter().chain(self.content.iter().map(item)))
+        array(cut.into_iter().chain(self.content.iter().map(item)))
     }
 
     fn append(&mut self, items: impl IntoIterator<Item = Item>) {
@@ -237,7 +237,7 @@ fn size(item: &Item) -> usize {
 
 /// Translates the members of a tool call to version 1. Version 1 cannot clear a field with `null`, so a cleared field
 /// gets its empty value.
-fn call_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
+fn call_to_v1(call: &mut RawObject<'_>, is_new: bool) {
     call.set_text("sessionUpdate", if is_new { "tool_call" } else { "tool_call_update" });
     patch_to_v1(call, is_new);
     if is_new && call.text("title").is_none() {
@@ -247,7 +247,7 @@ fn call_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
 }
 
 /// The same for the tool call of a permission request. Its terminals are only named.
-pub(super) fn described(call: &mut ObjectMembers<'_>) {
+pub(super) fn described(call: &mut RawObject<'_>) {
     patch_to_v1(call, false);
     if let Some(content) = call.get("content").and_then(items) {
         let content = content.into_iter().flat_map(item_to_v1).collect();
@@ -256,8 +256,8 @@ pub(super) fn described(call: &mut ObjectMembers<'_>) {
     }
 }
 
-fn patch_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
-    call.take("capabilities");
+fn patch_to_v1(call: &mut RawObject<'_>, is_new: bool) {
+    call.remove("capabilities");
     if !is_new {
         let nothing = [
             ("title", r#""""#),
@@ -267,21 +267,21 @@ fn patch_to_v1(call: &mut ObjectMembers<'_>, is_new: bool) {
             ("locations", "[]"),
         ];
         for (name, value) in nothing {
-            if call.is_null(name) {
+            if call.get(name) == Some("null") {
                 call.set(name, value);
             }
         }
     }
-    call.forget_nulls(&FIELDS);
+    call.remove_nulls(&FIELDS);
     let Some(status) = call.get("status").map(str::to_owned) else { return };
-    let known = text(&status).as_deref().and_then(status_to_v1);
+    let known = string(&status).as_deref().and_then(status_to_v1);
     match known {
         Some(known) => call.set_text("status", known),
         None => {
-            call.take("status");
+            call.remove("status");
         }
     }
-    if call.text("status").as_deref() != text(&status).as_deref() {
-        call.note("status", &status);
+    if call.text("status").as_deref() != string(&status).as_deref() {
+        call.set_path(&["_meta", "acpx", "status"], &status);
     }
 }

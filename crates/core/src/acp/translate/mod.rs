@@ -13,7 +13,6 @@ mod calls;
 mod elicitation;
 mod error;
 mod initialize;
-mod members;
 mod options;
 mod own_terminals;
 mod patch;

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::members::{ObjectMembers, items, list};
 use crate::model::MODEL_OPTION;
+use crate::wire::json::{RawObject, array, items};
 
 /// The version 2 option that represents the modes of version 1.
 pub const MODE_OPTION: &str = "acpx.mode";
@@ -39,7 +39,7 @@ const MODELS: OptionMapping = OptionMapping {
 
 /// Translates a version 1 option to version 2.
 pub(super) fn option_to_v2(option: &str) -> String {
-    let Some(mut option) = ObjectMembers::parse(option) else { return option.to_owned() };
+    let Some(mut option) = RawObject::parse(option) else { return option.to_owned() };
     option.rename("id", "configId");
     renamed_groups(&mut option, "group", "groupId");
     option.to_string()
@@ -47,7 +47,7 @@ pub(super) fn option_to_v2(option: &str) -> String {
 
 /// Translates a version 2 option to version 1; `None` for unknown kinds and for the mode option of acpx.
 pub(super) fn option_to_v1(option: &str) -> Option<String> {
-    let mut option = ObjectMembers::parse(option)?;
+    let mut option = RawObject::parse(option)?;
     let is_ours = option.text("configId").as_deref() == Some(MODE_OPTION);
     let is_known = matches!(option.text("type").as_deref(), Some("select" | "boolean"));
     if is_ours || !is_known {
@@ -58,16 +58,16 @@ pub(super) fn option_to_v1(option: &str) -> Option<String> {
     Some(option.to_string())
 }
 
-fn renamed_groups(option: &mut ObjectMembers<'_>, from: &str, to: &'static str) {
+fn renamed_groups(option: &mut RawObject<'_>, from: &str, to: &'static str) {
     let Some(choices) = option.get("options").and_then(items) else { return };
-    let renamed = choices.into_iter().map(|choice| match ObjectMembers::parse(choice) {
+    let renamed = choices.into_iter().map(|choice| match RawObject::parse(choice) {
         Some(mut group) if group.get(from).is_some() => {
             group.rename(from, to);
             Cow::Owned(group.to_string())
         }
         _ => Cow::Borrowed(choice),
     });
-    let renamed = list(renamed);
+    let renamed = array(renamed);
     option.set("options", renamed);
 }
 
@@ -82,7 +82,7 @@ pub(super) fn is_model_option(option: &str) -> bool {
 }
 
 fn is_option_for(option: &str, category: &str) -> bool {
-    ObjectMembers::parse(option).is_some_and(|option| {
+    RawObject::parse(option).is_some_and(|option| {
         option.text("category").as_deref() == Some(category) && option.get("type") == Some(r#""select""#)
     })
 }
@@ -98,23 +98,23 @@ pub(super) fn models_to_option(models: &str) -> Option<String> {
 }
 
 fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
-    let mut told = ObjectMembers::parse(told)?;
-    let current = told.take(kind.current)?;
-    let available = told.take(kind.available).unwrap_or(Cow::Borrowed("[]"));
+    let mut told = RawObject::parse(told)?;
+    let current = told.remove(kind.current)?;
+    let available = told.remove(kind.available).unwrap_or(Cow::Borrowed("[]"));
     let choice = |choice: &str| {
-        let mut choice = ObjectMembers::parse(choice)?;
+        let mut choice = RawObject::parse(choice)?;
         choice.rename(kind.id, "value");
         Some(choice.to_string())
     };
-    let choices = list(items(&available)?.into_iter().filter_map(choice));
-    let mut option = ObjectMembers::new();
+    let choices = array(items(&available)?.into_iter().filter_map(choice));
+    let mut option = RawObject::new();
     option.set_text("configId", kind.option);
     option.set_text("name", kind.name);
     option.set_text("category", kind.category);
     option.set_text("type", "select");
     option.set("currentValue", &*current);
     option.set("options", choices);
-    if let Some(meta) = told.take("_meta") {
+    if let Some(meta) = told.remove("_meta") {
         option.set("_meta", meta);
     }
     Some(option.to_string())
@@ -122,24 +122,24 @@ fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
 
 /// The version 2 option that selects the mode, as version 1 modes.
 pub(super) fn option_to_modes(option: &str) -> Option<String> {
-    let mut option = ObjectMembers::parse(option)?;
-    let current = option.take("currentValue")?;
-    let choices = option.take("options")?;
+    let mut option = RawObject::parse(option)?;
+    let current = option.remove("currentValue")?;
+    let choices = option.remove("options")?;
     let mut modes = Vec::new();
     for choice in items(&choices)? {
-        let Some(members) = ObjectMembers::parse(choice) else { continue };
+        let Some(members) = RawObject::parse(choice) else { continue };
         // Version 1 has no groups of modes, so groups are flattened.
         let grouped = members.get("options").and_then(items);
         for choice in grouped.unwrap_or_else(|| vec![choice]) {
-            let Some(mut mode) = ObjectMembers::parse(choice) else { continue };
+            let Some(mut mode) = RawObject::parse(choice) else { continue };
             mode.rename("value", "id");
             modes.push(mode.to_string());
         }
     }
-    let mut state = ObjectMembers::new();
+    let mut state = RawObject::new();
     state.set("currentModeId", &*current);
-    state.set("availableModes", list(modes));
-    if let Some(meta) = option.take("_meta") {
+    state.set("availableModes", array(modes));
+    if let Some(meta) = option.remove("_meta") {
         state.set("_meta", meta);
     }
     Some(state.to_string())
@@ -148,35 +148,35 @@ pub(super) fn option_to_modes(option: &str) -> Option<String> {
 /// Translates a list of commands to version 2, which tags commands and their inputs.
 pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
     let command = |command: &str| {
-        let Some(mut command) = ObjectMembers::parse(command) else { return command.to_owned() };
+        let Some(mut command) = RawObject::parse(command) else { return command.to_owned() };
         command.set_text("type", "command");
-        if let Some(mut input) = command.get("input").and_then(ObjectMembers::parse) {
+        if let Some(mut input) = command.get("input").and_then(RawObject::parse) {
             input.set_text("type", "text");
             let input = input.to_string();
             command.set("input", input);
         }
         command.to_string()
     };
-    Some(list(items(commands)?.into_iter().map(command)))
+    Some(array(items(commands)?.into_iter().map(command)))
 }
 
 /// Translates a list of commands to version 1; unknown kinds are left out.
 pub(super) fn commands_to_v1(commands: &str) -> Option<String> {
     let command = |command: &str| {
-        let mut command = ObjectMembers::parse(command)?;
-        if command.take("type").as_deref() != Some(r#""command""#) {
+        let mut command = RawObject::parse(command)?;
+        if command.remove("type").as_deref() != Some(r#""command""#) {
             return None;
         }
-        if let Some(mut input) = command.get("input").and_then(ObjectMembers::parse) {
-            let kind = input.take("type");
+        if let Some(mut input) = command.get("input").and_then(RawObject::parse) {
+            let kind = input.remove("type");
             let input = input.to_string();
             if kind.as_deref() == Some(r#""text""#) {
                 command.set("input", input);
             } else {
-                command.take("input");
+                command.remove("input");
             }
         }
         Some(command.to_string())
     };
-    Some(list(items(commands)?.into_iter().filter_map(command)))
+    Some(array(items(commands)?.into_iter().filter_map(command)))
 }

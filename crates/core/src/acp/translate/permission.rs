@@ -2,21 +2,21 @@
 //! command or something else. No translation turns an answer into an approval that the user did not give.
 
 use super::calls;
-use super::members::{ObjectMembers, items, list};
 use super::tool_content::{call_to_v2, text_item};
+use crate::wire::json::{RawObject, array, items};
 
 /// The version 2 title if the version 1 tool call has none.
 const UNTITLED: &str = "The agent asks for a permission";
 
 /// Translates the params of `session/request_permission` for a version 2 client; `None` if they are not valid.
 pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
-    let mut request = ObjectMembers::parse(params)?;
-    let call = request.take("toolCall")?;
-    let mut call = ObjectMembers::parse(&call)?;
+    let mut request = RawObject::parse(params)?;
+    let call = request.remove("toolCall")?;
+    let mut call = RawObject::parse(&call)?;
     call_to_v2(&mut call, |_| false);
     let title = call.text("title").or_else(|| call.text("name"));
     request.set_text("title", title.as_deref().unwrap_or(UNTITLED));
-    let mut subject = ObjectMembers::new();
+    let mut subject = RawObject::new();
     subject.set_text("type", "tool_call");
     subject.set("toolCall", call.to_string());
     request.set("subject", subject.to_string());
@@ -27,11 +27,12 @@ pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
 ///
 /// Options of a kind that version 1 does not know are left out, because a user could not know their effect.
 pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
-    let mut request = ObjectMembers::parse(params)?;
-    let title = request.take("title").and_then(|title| super::members::text(&title))?;
-    let description = request.take("description").and_then(|it| super::members::text(&it));
-    let subject = request.take("subject").unwrap_or_default();
-    let subject = ObjectMembers::parse(&subject).unwrap_or_default();
+    let mut request = RawObject::parse(params)?;
+    let (title, description) = (request.text("title")?, request.text("description"));
+    request.remove("title");
+    request.remove("description");
+    let subject = request.remove("subject").unwrap_or_default();
+    let subject = RawObject::parse(&subject).unwrap_or_default();
     let mut tool = tool_call(&subject);
     if tool.text("toolCallId").is_none() {
         tool.set_text("toolCallId", call);
@@ -41,32 +42,32 @@ pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     request.set("toolCall", tool.to_string());
     let options = items(request.get("options")?)?;
     let is_known = |option: &&str| {
-        let kind = ObjectMembers::parse(option).and_then(|option| option.text("kind"));
+        let kind = RawObject::parse(option).and_then(|option| option.text("kind"));
         matches!(kind.as_deref(), Some("allow_once" | "allow_always" | "reject_once" | "reject_always"))
     };
-    let options = list(options.into_iter().filter(is_known));
+    let options = array(options.into_iter().filter(is_known));
     request.set("options", options);
     Some(request.to_string().into())
 }
 
 /// The tool call that represents the subject of the request.
-fn tool_call<'a>(subject: &'a ObjectMembers<'_>) -> ObjectMembers<'a> {
+fn tool_call<'a>(subject: &'a RawObject<'_>) -> RawObject<'a> {
     match subject.text("type").as_deref() {
         Some("tool_call") => {
-            let mut call = subject.get("toolCall").and_then(ObjectMembers::parse).unwrap_or_default();
+            let mut call = subject.get("toolCall").and_then(RawObject::parse).unwrap_or_default();
             calls::described(&mut call);
             call
         }
         Some("command") => {
-            let mut call = ObjectMembers::new();
+            let mut call = RawObject::new();
             if let Some(id) = subject.get("toolCallId") {
                 call.set("toolCallId", id);
             }
             call.set_text("kind", "execute");
             let told = |name| subject.text(name).unwrap_or_default();
             let shown = format!("$ {}\nin {}", told("command"), told("cwd"));
-            call.set("content", list([text_item(&shown).to_string()]));
-            let mut input = ObjectMembers::new();
+            call.set("content", array([text_item(&shown).to_string()]));
+            let mut input = RawObject::new();
             for name in ["command", "cwd"] {
                 if let Some(value) = subject.get(name) {
                     input.set(name, value);
@@ -75,14 +76,14 @@ fn tool_call<'a>(subject: &'a ObjectMembers<'_>) -> ObjectMembers<'a> {
             call.set("rawInput", input.to_string());
             call
         }
-        _ => ObjectMembers::new(),
+        _ => RawObject::new(),
     }
 }
 
 /// The response to a permission request, for an agent of either version. An unknown outcome becomes `cancelled`.
 pub fn permission_answer(result: &str) -> Box<str> {
-    let is_known = ObjectMembers::parse(result).is_some_and(|answer| {
-        let outcome = answer.get("outcome").and_then(ObjectMembers::parse).unwrap_or_default();
+    let is_known = RawObject::parse(result).is_some_and(|answer| {
+        let outcome = answer.get("outcome").and_then(RawObject::parse).unwrap_or_default();
         match outcome.text("outcome").as_deref() {
             Some("selected") => outcome.text("optionId").is_some(),
             Some("cancelled") => true,

@@ -1,8 +1,8 @@
 //! Merges the plans of a version 2 agent into the one plan of version 1: the entries of all plans, ordered by when
 //! each plan first appeared.
 
-use super::members::{ObjectMembers, items, list, text};
 use super::recent::RecentMap;
+use crate::wire::json::{RawObject, array, items, string};
 
 /// How many plans are remembered.
 const MAX_PLANS: usize = 16;
@@ -20,9 +20,9 @@ impl Plans {
     }
 
     /// A `plan_update`; `None` for a plan that is not a list of entries.
-    pub(super) fn update(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
-        let plan = update.take("plan")?;
-        let mut plan = ObjectMembers::parse(&plan)?;
+    pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<String> {
+        let plan = update.remove("plan")?;
+        let mut plan = RawObject::parse(&plan)?;
         let id = plan.text("planId")?;
         if plan.get("type") != Some(r#""items""#) {
             return None;
@@ -31,7 +31,7 @@ impl Plans {
         let size: usize = entries.iter().map(String::len).sum();
         *self.0.entry(&id) = entries;
         if update.get("_meta").is_none()
-            && let Some(meta) = plan.take("_meta")
+            && let Some(meta) = plan.remove("_meta")
         {
             update.set("_meta", meta.into_owned());
         }
@@ -43,21 +43,21 @@ impl Plans {
     }
 
     /// A `plan_removed`.
-    pub(super) fn removed(&mut self, mut update: ObjectMembers<'_>) -> Option<String> {
-        self.0.remove(&text(&update.take("planId")?)?);
+    pub(super) fn removed(&mut self, mut update: RawObject<'_>) -> Option<String> {
+        self.0.remove(&string(&update.remove("planId")?)?);
         Some(self.told(update))
     }
 
-    fn told(&self, mut update: ObjectMembers<'_>) -> String {
+    fn told(&self, mut update: RawObject<'_>) -> String {
         update.set_text("sessionUpdate", "plan");
-        update.set("entries", list(self.0.values().flatten()));
+        update.set("entries", array(self.0.values().flatten()));
         update.to_string()
     }
 }
 
 /// An entry for version 1. Original values that version 1 does not have go into `_meta.acpx`.
 fn entry_to_v1(entry: &str) -> Option<String> {
-    let mut entry = ObjectMembers::parse(entry)?;
+    let mut entry = RawObject::parse(entry)?;
     let status = |status: &str| match status {
         "in_progress" => "in_progress",
         "completed" | "cancelled" => "completed",
@@ -75,7 +75,7 @@ fn entry_to_v1(entry: &str) -> Option<String> {
     ] {
         if **told != *known {
             entry.set_text(name, known);
-            entry.note(name, &crate::wire::encode::json_string(told));
+            entry.set_path(&["_meta", "acpx", name], &crate::wire::encode::json_string(told));
         }
     }
     Some(entry.to_string())

@@ -3,10 +3,10 @@
 
 use super::blocks::prompt_blocks;
 use super::error::TranslationError;
-use super::members::ObjectMembers;
 use super::options::MODE_OPTION;
 use super::servers::{in_params, servers_to_v1, servers_to_v2};
 use crate::model::{MODEL_OPTION, ProtocolVersion};
+use crate::wire::json::RawObject;
 
 /// A translated request or notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,12 @@ pub fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, Trans
             "session/fork"
         }
         "session/resume" => {
-            let cursor = members.take("replayFrom").filter(|cursor| cursor != "null");
+            let cursor = members.remove("replayFrom").filter(|cursor| cursor != "null");
             let Some(cursor) = cursor else {
                 in_params(&mut members, servers_to_v1, false)?;
                 return Ok(TranslatedCall { method: "session/resume", params: members.to_string().into() });
             };
-            let start = ObjectMembers::parse(&cursor).and_then(|cursor| cursor.text("type"));
+            let start = RawObject::parse(&cursor).and_then(|cursor| cursor.text("type"));
             if start.as_deref() != Some("start") {
                 return Err(TranslationError::Cursor { cursor: (&*cursor).into() });
             }
@@ -86,27 +86,27 @@ pub fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, Trans
     Ok(TranslatedCall { method, params: members.to_string().into() })
 }
 
-fn set_option_to_v1(params: &mut ObjectMembers<'_>) -> Result<&'static str, TranslationError> {
+fn set_option_to_v1(params: &mut RawObject<'_>) -> Result<&'static str, TranslationError> {
     let wrong = TranslationError::shape;
     let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
     let kind = params.text("type").ok_or_else(|| wrong("type"))?;
     match &*kind {
         // The value is not checked here: this function does not know the modes.
         "id" | "boolean" if &*option == MODE_OPTION => {
-            params.take("configId");
-            params.take("type");
+            params.remove("configId");
+            params.remove("type");
             params.rename("value", "modeId");
             return Ok("session/set_mode");
         }
         // The same for a model.
         "id" | "boolean" if &*option == MODEL_OPTION => {
-            params.take("configId");
-            params.take("type");
+            params.remove("configId");
+            params.remove("type");
             params.rename("value", "modelId");
             return Ok("session/set_model");
         }
         "id" => {
-            params.take("type");
+            params.remove("type");
         }
         "boolean" => {}
         kind => {
@@ -116,7 +116,7 @@ fn set_option_to_v1(params: &mut ObjectMembers<'_>) -> Result<&'static str, Tran
     Ok("session/set_config_option")
 }
 
-fn blocks(params: &ObjectMembers<'_>, to: ProtocolVersion) -> Result<(), TranslationError> {
+fn blocks(params: &RawObject<'_>, to: ProtocolVersion) -> Result<(), TranslationError> {
     prompt_blocks(params.get("prompt").unwrap_or("null"), to).map(drop)
 }
 
@@ -136,9 +136,9 @@ fn known(method: &str) -> Result<&'static str, TranslationError> {
 }
 
 /// Reads params as an object. Absent params are an empty object.
-fn object(params: &str) -> Result<ObjectMembers<'_>, TranslationError> {
+fn object(params: &str) -> Result<RawObject<'_>, TranslationError> {
     if params == "null" {
-        return Ok(ObjectMembers::new());
+        return Ok(RawObject::new());
     }
-    ObjectMembers::parse(params).ok_or_else(|| TranslationError::shape("params"))
+    RawObject::parse(params).ok_or_else(|| TranslationError::shape("params"))
 }

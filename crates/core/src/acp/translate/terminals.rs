@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::members::ObjectMembers;
+use crate::wire::json::RawObject;
 
 /// How many bytes of a terminal's output are kept: its end.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
@@ -25,18 +25,18 @@ pub(super) struct TerminalSnapshot {
 
 impl TerminalSnapshot {
     /// Takes a `terminal_update`: absent is unchanged, `null` clears.
-    pub(super) fn update(&mut self, update: &ObjectMembers<'_>) {
+    pub(super) fn update(&mut self, update: &RawObject<'_>) {
         if update.get("command").is_some() {
             let begin = |text: Box<str>| text.chars().take(MAX_COMMAND_CHARS).collect();
             self.command = update.text("command").map(begin);
         }
         if let Some(output) = update.get("output") {
             (self.output, self.is_cut) = (Vec::new(), false);
-            let data = ObjectMembers::parse(output).and_then(|output| output.text("data"));
+            let data = RawObject::parse(output).and_then(|output| output.text("data"));
             self.append(data.as_deref().unwrap_or_default());
         }
         if let Some(status) = update.get("exitStatus") {
-            self.exit = ObjectMembers::parse(status).map(|status| exit_text(&status).into());
+            self.exit = RawObject::parse(status).map(|status| exit_text(&status).into());
         }
     }
 
@@ -71,8 +71,8 @@ impl TerminalSnapshot {
     }
 }
 
-fn exit_text(status: &ObjectMembers<'_>) -> String {
-    let code = status.told("exitCode").filter(|code| code.parse::<i64>().is_ok());
+fn exit_text(status: &RawObject<'_>) -> String {
+    let code = status.get_non_null("exitCode").filter(|code| code.parse::<i64>().is_ok());
     let signal = status.text("signal").map(|signal| signal.chars().take(64).collect::<String>());
     match (signal, code) {
         (Some(signal), _) => format!("[ended by {signal}]"),

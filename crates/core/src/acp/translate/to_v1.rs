@@ -8,12 +8,12 @@ use super::TranslatedCall;
 use super::blocks;
 use super::calls::ToolCallTracker;
 use super::error::TranslationError;
-use super::members::{ObjectMembers, items, list};
 use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
 use super::plans::Plans;
 use super::recent::RecentMap;
 use super::sanitize::repaired;
 use super::sent_text::{MessageProgress, MessageRemainder};
+use crate::wire::json::{RawObject, array, items};
 
 /// How many messages are remembered.
 const MAX_MESSAGES: usize = 512;
@@ -72,7 +72,7 @@ impl UpdatesToV1 {
     /// A version 1 tool call, or an update of one, with acpx terminals: their output is sent as text, and sent again
     /// when it changes. `None` if there is nothing to change.
     pub fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
-        self.calls.with_terminals(ObjectMembers::parse(update)?).map(Into::into)
+        self.calls.with_terminals(RawObject::parse(update)?).map(Into::into)
     }
 
     /// Whether the content of a tool call has changed and is not sent yet.
@@ -86,7 +86,7 @@ impl UpdatesToV1 {
     }
 
     fn translated(&mut self, update: &str) -> Option<Vec<String>> {
-        let mut members = ObjectMembers::parse(update)?;
+        let mut members = RawObject::parse(update)?;
         let kind = members.text("sessionUpdate")?;
         let told = match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
@@ -127,10 +127,10 @@ impl UpdatesToV1 {
     }
 
     /// Translates a chunk. Version 2 requires a message id, version 1 does not: a chunk without one is sent without.
-    fn chunk(&mut self, kind: &str, mut chunk: ObjectMembers<'_>) -> Option<String> {
+    fn chunk(&mut self, kind: &str, mut chunk: RawObject<'_>) -> Option<String> {
         let block = chunk.get("content")?.to_owned();
         let id = chunk.text("messageId");
-        chunk.take("messageId");
+        chunk.remove("messageId");
         if let Some(id) = id {
             let said = self.messages.entry(&format!("{kind} {id}"));
             said.append(&block);
@@ -142,9 +142,9 @@ impl UpdatesToV1 {
 
     /// The chunks that complete what the client has of the whole message. The first carries the message's other
     /// members.
-    fn message(&mut self, kind: &'static str, mut message: ObjectMembers<'_>) -> Option<Vec<String>> {
+    fn message(&mut self, kind: &'static str, mut message: RawObject<'_>) -> Option<Vec<String>> {
         let id = message.text("messageId")?;
-        let content = message.take("content")?;
+        let content = message.remove("content")?;
         let blocks = if content == "null" { Vec::new() } else { items(&content)? };
         let said = self.messages.entry(&format!("{kind} {id}"));
         let rest = said.replace(&blocks);
@@ -155,8 +155,7 @@ impl UpdatesToV1 {
                 MessageRemainder::Block(block) => blocks::to_v1(block).into_owned(),
                 MessageRemainder::Text(text) => blocks::text_block(&text).to_string(),
             };
-            let mut chunk =
-                if chunks.is_empty() { std::mem::take(&mut message) } else { ObjectMembers::new() };
+            let mut chunk = if chunks.is_empty() { std::mem::take(&mut message) } else { RawObject::new() };
             chunk.set_text("sessionUpdate", kind);
             chunk.set_text("messageId", &id);
             chunk.set("content", block);
@@ -166,7 +165,7 @@ impl UpdatesToV1 {
     }
 
     /// If only the mode changed, sends only the mode; if only other options changed, sends only those.
-    fn options_update(&mut self, mut update: ObjectMembers<'_>) -> Option<Vec<String>> {
+    fn options_update(&mut self, mut update: RawObject<'_>) -> Option<Vec<String>> {
         let before = std::mem::take(&mut self.offered);
         self.offered = ReportedOptions::of(update.get("configOptions")?);
         let mut updates = Vec::new();
@@ -175,8 +174,8 @@ impl UpdatesToV1 {
         if let Some((_, value)) = &self.offered.mode
             && before.mode.as_ref().map(|(_, value)| value) != Some(value)
         {
-            let mut mode = if options_changed { ObjectMembers::new() } else { update.clone() };
-            mode.take("configOptions");
+            let mut mode = if options_changed { RawObject::new() } else { update.clone() };
+            mode.remove("configOptions");
             mode.set_text("sessionUpdate", "current_mode_update");
             mode.set("currentModeId", &**value);
             updates.push(mode.to_string());
@@ -190,13 +189,13 @@ impl UpdatesToV1 {
 
     /// Translates the response to `session/new`, `resume` or `fork`, and remembers the options in it.
     pub fn setup_answer(&mut self, result: &str) -> TranslatedSetup {
-        let mut members = ObjectMembers::parse(result).unwrap_or_default();
-        let commands = members.take("availableCommands").as_deref().and_then(commands_to_v1);
+        let mut members = RawObject::parse(result).unwrap_or_default();
+        let commands = members.remove("availableCommands").as_deref().and_then(commands_to_v1);
         let commands = commands.filter(|commands| commands != "[]").map(|commands| {
             format!(r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#)
                 .into()
         });
-        let options = members.take("configOptions").unwrap_or_default();
+        let options = members.remove("configOptions").unwrap_or_default();
         self.offered = ReportedOptions::of(&options);
         if let Some(modes) = mode_option(&options).and_then(option_to_modes) {
             members.set("modes", modes);
@@ -210,8 +209,8 @@ impl UpdatesToV1 {
     /// The version 2 request for a client's `session/set_mode`.
     pub fn set_mode(&self, params: &str) -> Result<TranslatedCall, TranslationError> {
         let wrong = TranslationError::shape;
-        let mut members = ObjectMembers::parse(params).ok_or_else(|| wrong("params"))?;
-        let mode = members.take("modeId").ok_or_else(|| wrong("modeId"))?;
+        let mut members = RawObject::parse(params).ok_or_else(|| wrong("params"))?;
+        let mode = members.remove("modeId").ok_or_else(|| wrong("modeId"))?;
         let (option, _) = self.offered.mode.as_ref().ok_or(TranslationError::NoModes)?;
         members.set("configId", &**option);
         members.set_text("type", "id");
@@ -221,7 +220,7 @@ impl UpdatesToV1 {
 
     /// Translates the response to a client that set an option, and remembers the options in it.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = ObjectMembers::parse(result).unwrap_or_default();
+        let mut members = RawObject::parse(result).unwrap_or_default();
         self.offered = ReportedOptions::of(members.get("configOptions").unwrap_or("[]"));
         members.set("configOptions", String::from(self.offered.options.clone().unwrap_or_default()));
         members.to_string().into()
@@ -229,8 +228,8 @@ impl UpdatesToV1 {
 
     /// The same for a client that set a mode: in version 1 that response has no options.
     pub fn mode_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = ObjectMembers::parse(result).unwrap_or_default();
-        self.offered = ReportedOptions::of(members.take("configOptions").as_deref().unwrap_or("[]"));
+        let mut members = RawObject::parse(result).unwrap_or_default();
+        self.offered = ReportedOptions::of(members.remove("configOptions").as_deref().unwrap_or("[]"));
         members.to_string().into()
     }
 }
@@ -238,11 +237,11 @@ impl UpdatesToV1 {
 impl ReportedOptions {
     /// Reads a list of version 2 options.
     fn of(options: &str) -> Self {
-        let mode = mode_option(options).and_then(ObjectMembers::parse).and_then(|option| {
+        let mode = mode_option(options).and_then(RawObject::parse).and_then(|option| {
             Some((Box::from(option.get("configId")?), Box::from(option.get("currentValue")?)))
         });
         let known = items(options).unwrap_or_default().into_iter().filter_map(option_to_v1);
-        Self { mode, options: Some(list(known).into()) }
+        Self { mode, options: Some(array(known).into()) }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use agent_client_protocol_schema::v2;
 
-use super::members::{ObjectMembers, items, list, text};
 use super::options::{
     commands_to_v2, is_mode_option, is_model_option, models_to_option, modes_to_option, option_to_v2,
 };
@@ -11,6 +10,7 @@ use super::recent::RecentMap;
 use super::sanitize::repaired;
 use super::tool_content::{begin_again, call_to_v2};
 use crate::model::{TurnId, is_another_call};
+use crate::wire::json::{RawObject, array, items, string};
 
 /// The id of the plan of version 1, which has only one.
 pub(super) const PLAN: &str = "acpx.plan";
@@ -84,7 +84,7 @@ impl UpdatesToV2 {
     }
 
     fn translated(&mut self, update: &str, message_id: &str) -> Option<String> {
-        let mut members = ObjectMembers::parse(update)?;
+        let mut members = RawObject::parse(update)?;
         let kind = members.text("sessionUpdate")?;
         match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
@@ -100,10 +100,10 @@ impl UpdatesToV2 {
                 }
             }
             "plan" => {
-                let mut plan = ObjectMembers::new();
+                let mut plan = RawObject::new();
                 plan.set_text("type", "items");
                 plan.set_text("planId", PLAN);
-                plan.set("entries", members.take("entries")?);
+                plan.set("entries", members.remove("entries")?);
                 members.set_text("sessionUpdate", "plan_update");
                 members.set("plan", plan.to_string());
             }
@@ -112,7 +112,7 @@ impl UpdatesToV2 {
                 members.set("availableCommands", commands);
             }
             "current_mode_update" => {
-                self.set_mode(&text(&members.take("currentModeId")?)?);
+                self.set_mode(&string(&members.remove("currentModeId")?)?);
                 members.set_text("sessionUpdate", "config_option_update");
                 members.set("configOptions", self.config_options());
             }
@@ -121,7 +121,7 @@ impl UpdatesToV2 {
                 members.set("configOptions", self.config_options());
             }
             // An absent cost is unchanged in both versions; `null` means that only in version 1.
-            "usage_update" => members.forget_nulls(&["cost"]),
+            "usage_update" => members.remove_nulls(&["cost"]),
             kind if NOT_OF_V1.contains(&kind) => return None,
             _ => return Some(update.to_owned()),
         }
@@ -147,10 +147,10 @@ impl UpdatesToV2 {
 
     /// Translates the response to `session/new`, `load`, `resume` or `fork`, and remembers the options in it.
     pub fn setup_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = ObjectMembers::parse(result).unwrap_or_default();
-        self.modes = members.take("modes").as_deref().and_then(modes_to_option).map(Into::into);
-        self.models = members.take("models").as_deref().and_then(models_to_option).map(Into::into);
-        self.set_options(members.take("configOptions").as_deref());
+        let mut members = RawObject::parse(result).unwrap_or_default();
+        self.modes = members.remove("modes").as_deref().and_then(modes_to_option).map(Into::into);
+        self.models = members.remove("models").as_deref().and_then(models_to_option).map(Into::into);
+        self.set_options(members.remove("configOptions").as_deref());
         let options = self.config_options();
         if options != "[]" {
             members.set("configOptions", options);
@@ -160,7 +160,7 @@ impl UpdatesToV2 {
 
     /// Translates the agent's response to `session/set_config_option`.
     pub fn options_answer(&mut self, result: &str) -> Box<str> {
-        let mut members = ObjectMembers::parse(result).unwrap_or_default();
+        let mut members = RawObject::parse(result).unwrap_or_default();
         self.set_options(members.get("configOptions"));
         members.set("configOptions", self.config_options());
         members.to_string().into()
@@ -190,7 +190,7 @@ impl UpdatesToV2 {
         let has = |is_own: fn(&str) -> bool| self.options.iter().any(|option| is_own(option));
         let mode = self.modes.as_ref().filter(|_| !has(is_mode_option));
         let model = self.models.as_ref().filter(|_| !has(is_model_option));
-        list(mode.into_iter().chain(model).chain(&self.options))
+        array(mode.into_iter().chain(model).chain(&self.options))
     }
 
     fn set_options(&mut self, options: Option<&str>) {
@@ -219,7 +219,7 @@ impl UpdatesToV2 {
 }
 
 fn with_value(option: &str, value: &str) -> Option<Box<str>> {
-    let mut option = ObjectMembers::parse(option)?;
+    let mut option = RawObject::parse(option)?;
     option.set_text("currentValue", value);
     Some(option.to_string().into())
 }

@@ -1,8 +1,8 @@
 //! Translates the content of a tool call: blocks, diffs and terminals.
 
 use super::blocks::{self, text_block};
-use super::members::{ObjectMembers, items, list};
 use super::patch;
+use crate::wire::json::{RawObject, array, items};
 
 /// The members of a tool call that `null` clears in version 2 and leaves unchanged in version 1.
 pub(super) const FIELDS: [&str; 9] =
@@ -11,16 +11,16 @@ pub(super) const FIELDS: [&str; 9] =
 /// Translates a version 1 tool call, or an update of one, to version 2.
 ///
 /// A terminal that the client has received stays a terminal; any other becomes a text that names it.
-pub(super) fn call_to_v2(call: &mut ObjectMembers<'_>, is_told: impl Fn(&str) -> bool) {
-    call.forget_nulls(&FIELDS);
+pub(super) fn call_to_v2(call: &mut RawObject<'_>, is_told: impl Fn(&str) -> bool) {
+    call.remove_nulls(&FIELDS);
     if let Some(content) = call.get("content").and_then(items) {
-        let content = list(content.into_iter().map(|item| item_to_v2(item, &is_told)));
+        let content = array(content.into_iter().map(|item| item_to_v2(item, &is_told)));
         call.set("content", content);
     }
 }
 
 /// Clears all fields that a reused call id does not set: version 2 would keep the values of the earlier call.
-pub(super) fn begin_again(call: &mut ObjectMembers<'_>) {
+pub(super) fn begin_again(call: &mut RawObject<'_>) {
     for field in FIELDS {
         if call.get(field).is_none() {
             let unsaid = if field == "status" { r#""pending""# } else { "null" };
@@ -31,7 +31,7 @@ pub(super) fn begin_again(call: &mut ObjectMembers<'_>) {
 
 /// Translates one content item to version 2.
 fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
-    let Some(mut members) = ObjectMembers::parse(item) else { return item.to_owned() };
+    let Some(mut members) = RawObject::parse(item) else { return item.to_owned() };
     match members.text("type").as_deref() {
         Some("diff") => diff_to_v2(members),
         Some("terminal") => {
@@ -39,7 +39,7 @@ fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
             if is_told(&id) {
                 return item.to_owned();
             }
-            members.take("terminalId");
+            members.remove("terminalId");
             members.set_text("type", "content");
             members.set("content", text_block(&format!("[terminal {id}]")).to_string());
             members.to_string()
@@ -49,20 +49,20 @@ fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
 }
 
 /// Translates a diff. In version 1 the file is always text.
-fn diff_to_v2(mut diff: ObjectMembers<'_>) -> String {
+fn diff_to_v2(mut diff: RawObject<'_>) -> String {
     let (Some(path), Some(new)) = (diff.text("path"), diff.text("newText")) else { return diff.to_string() };
     let old = diff.text("oldText");
-    let mut change = ObjectMembers::new();
+    let mut change = RawObject::new();
     change.set_text("operation", if old.is_some() { "modify" } else { "add" });
     change.set_text("path", &path);
     change.set_text("fileType", "text");
-    let mut shown = ObjectMembers::new();
+    let mut shown = RawObject::new();
     shown.set_text("format", "git_patch");
     shown.set_text("text", &patch::of_texts(&path, old.as_deref(), &new));
     for member in ["path", "oldText", "newText"] {
-        diff.take(member);
+        diff.remove(member);
     }
-    diff.set("changes", list([change.to_string()]));
+    diff.set("changes", array([change.to_string()]));
     diff.set("patch", shown.to_string());
     diff.to_string()
 }
@@ -78,7 +78,7 @@ pub(super) enum Item {
 
 /// Translates a version 2 item to version 1. A diff may become several items.
 pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
-    let Some(mut members) = ObjectMembers::parse(item) else { return Vec::new() };
+    let Some(mut members) = RawObject::parse(item) else { return Vec::new() };
     match members.text("type").as_deref() {
         Some("content") => {
             if let Some(block) = members.get("content").map(|block| blocks::to_v1(block).into_owned()) {
@@ -90,7 +90,7 @@ pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
         Some("terminal") => members.text("terminalId").map(Item::Terminal).into_iter().collect(),
         Some(kind) => {
             let mut named = text_item(&format!("[content of the kind {kind}]"));
-            named.note("content", item);
+            named.set_path(&["_meta", "acpx", "content"], item);
             vec![Item::Json(named.to_string().into())]
         }
         None => Vec::new(),
@@ -100,7 +100,7 @@ pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
 /// Reads a version 1 item. Only terminals are treated specially.
 pub(super) fn item_of_v1(item: &str) -> Item {
     let members =
-        ObjectMembers::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
+        RawObject::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
     match members.and_then(|members| members.text("terminalId")) {
         Some(terminal) => Item::Terminal(terminal),
         None => Item::Json(item.into()),
@@ -108,20 +108,20 @@ pub(super) fn item_of_v1(item: &str) -> Item {
 }
 
 /// Text as a content item of a tool call.
-pub(super) fn text_item(text: &str) -> ObjectMembers<'static> {
-    let mut item = ObjectMembers::new();
+pub(super) fn text_item(text: &str) -> RawObject<'static> {
+    let mut item = RawObject::new();
     item.set_text("type", "content");
     item.set("content", text_block(text).to_string());
     item
 }
 
 /// Each hunk of the patch becomes a diff; a change that the patch does not show becomes a line of text.
-fn diff_to_v1(mut diff: ObjectMembers<'_>) -> Vec<Item> {
-    let changes = diff.take("changes").unwrap_or_default();
-    let changes: Vec<ObjectMembers<'_>> =
-        items(&changes).unwrap_or_default().into_iter().filter_map(ObjectMembers::parse).collect();
-    let told = diff.take("patch").unwrap_or_default();
-    let told = ObjectMembers::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
+fn diff_to_v1(mut diff: RawObject<'_>) -> Vec<Item> {
+    let changes = diff.remove("changes").unwrap_or_default();
+    let changes: Vec<RawObject<'_>> =
+        items(&changes).unwrap_or_default().into_iter().filter_map(RawObject::parse).collect();
+    let told = diff.remove("patch").unwrap_or_default();
+    let told = RawObject::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
     let text = told.and_then(|told| told.text("text")).unwrap_or_default();
     let sections = patch::sections(&text);
     let mut shown = Vec::new();
@@ -148,7 +148,7 @@ fn diff_to_v1(mut diff: ObjectMembers<'_>) -> Vec<Item> {
 }
 
 /// Describes a change in text.
-fn named_change(change: &ObjectMembers<'_>, path: &str) -> String {
+fn named_change(change: &RawObject<'_>, path: &str) -> String {
     let old = || change.text("oldPath").unwrap_or_default();
     match change.text("operation").as_deref() {
         Some("add") => format!("added {path}"),

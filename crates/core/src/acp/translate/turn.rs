@@ -1,7 +1,7 @@
 //! The state of a turn. In version 1 the response to the prompt ends it; in version 2 the session reports that it is
 //! running, and later that it is idle and why it stopped.
 
-use super::members::ObjectMembers;
+use crate::wire::json::RawObject;
 
 /// The stop reasons of version 1. The set is closed.
 const REASONS: [&str; 5] = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
@@ -19,15 +19,15 @@ pub fn requires_action_update() -> Box<str> {
 /// The version 2 `update` object for a version 1 response to a prompt: the session is idle, with the stop reason and
 /// the usage.
 pub fn idle_update(answer: &str) -> Box<str> {
-    let mut update = ObjectMembers::new();
+    let mut update = RawObject::new();
     update.set_text("sessionUpdate", "state_update");
     update.set_text("state", "idle");
-    let answer = ObjectMembers::parse(answer).unwrap_or_default();
+    let answer = RawObject::parse(answer).unwrap_or_default();
     if let Some(reason) = answer.text("stopReason") {
         update.set_text("stopReason", &reason);
     }
     for name in ["usage", "_meta"] {
-        if let Some(value) = answer.told(name) {
+        if let Some(value) = answer.get_non_null(name) {
             update.set(name, value);
         }
     }

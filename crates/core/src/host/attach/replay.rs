@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
-use crate::wire::splice::{PathStep, locate};
+use crate::wire::json;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -120,8 +120,8 @@ impl RecordEvents {
         let page = Pages { events: self, next: seq, until: seq }.next().await?.unwrap_or_default();
         let Some(event) = page.first() else { return Ok(false) };
         load_known_ids(&mut renderer, &self.store, &self.record, event).await?;
-        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"].map(PathStep::Key));
-        let is_told = |line: &String| locate(line, &place).and_then(|range| line.get(range)) == Some(&*id);
+        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"]);
+        let is_told = |line: &String| json::get(line, &place) == Some(&*id);
         Ok(renderer.tell(event, &|_| false).iter().any(is_told))
     }
 

@@ -25,7 +25,7 @@ use crate::protocol::meta::{
     TurnTermsMeta,
 };
 use crate::protocol::rpc_error;
-use crate::wire::splice::without;
+use crate::wire::json;
 
 /// Our methods that a remote client may call. The others concern this machine.
 const REMOTE_METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
@@ -181,7 +181,7 @@ impl ClientAccess {
     /// knows if the client may send no others.
     pub(crate) fn forwarded_params<'a>(&self, params: &'a str) -> Result<Cow<'a, str>, CallError> {
         if self.may_send_extras() {
-            Ok(without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned))
+            Ok(json::remove(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned))
         } else {
             known_params(params).map(Cow::Owned)
         }

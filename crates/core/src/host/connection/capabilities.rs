@@ -12,7 +12,7 @@ use crate::acp::agent::{
 };
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, ProtocolVersion, command_line};
-use crate::wire::splice::elements;
+use crate::wire::json;
 use crate::wire::{RpcError, RpcId};
 
 use super::{Connection, LoginOptions};
@@ -84,7 +84,7 @@ impl Connection {
     /// an agent's arguments may contain secrets.
     fn login_hint(&self, methods: Option<&str>) -> Option<String> {
         let agent = self.defaults.agent(None)?;
-        let is_offered = methods.and_then(elements).is_some_and(|methods| !methods.is_empty());
+        let is_offered = methods.and_then(json::items).is_some_and(|methods| !methods.is_empty());
         let way = if is_offered { "by one of the offered ways, or " } else { "" };
         if self.access.is_remote() {
             return Some(format!("log in {way}on the machine that runs acpx serve, then try again"));

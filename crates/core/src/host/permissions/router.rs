@@ -27,7 +27,7 @@ use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest};
 use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::{Store, StoreError};
-use crate::wire::splice::{PathStep, locate, put};
+use crate::wire::json;
 use crate::wire::{RpcError, RpcId, WireError};
 
 use super::pending::{ExternalDecision, PendingGuard, Subject};
@@ -382,8 +382,8 @@ impl RecordIds {
 pub(crate) async fn forward_to_caller(mut request: ResponderRequest, id: &RpcId, link: &ClientLink) {
     let params = request.params();
     // Each side has its own id of the request.
-    let renamed = match locate(params, &[PathStep::Key("requestId")]) {
-        Some(_) => put(params, &["requestId"], id.as_str()),
+    let renamed = match json::get(params, &["requestId"]) {
+        Some(_) => json::set(params, &["requestId"], id.as_str()),
         None => None,
     };
     let params = renamed.unwrap_or_else(|| params.to_owned());

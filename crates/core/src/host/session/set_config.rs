@@ -12,7 +12,7 @@ use crate::acp::translate::TranslationError;
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{AcpSessionId, ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
-use crate::wire::splice::put;
+use crate::wire::json;
 
 use crate::host::Host;
 use crate::host::connection::access::UserAction;
@@ -119,7 +119,7 @@ pub(crate) async fn stop_tool(client: &Connection, call: StopCall) -> Result<Str
     let row = stored.map(|stored| format!("~{}", stored.lineage.current_index()));
     let own = row.and_then(|row| call.target.strip_suffix(&row));
     let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
-    let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
+    let params = own.and_then(|own| json::set(&call.params, &[name], &json_string(own)));
     let params = params.as_deref().unwrap_or(&call.params);
     let result = forward(client, call.method, params, used).await?;
     // A result is an object, never null.

@@ -1,50 +1,6 @@
-//! Locating and replacing values in a text.
+//! Replacing ranges of a text.
 
 use super::*;
-
-const TEXT: &str = r#"{ "a" : [1, {"b":"x"} , null], "\u0063":1e3, "d":1, "d":2 }"#;
-
-fn at(path: &[PathStep<'_>]) -> Option<&'static str> {
-    locate(TEXT, path).map(|range| &TEXT[range])
-}
-
-#[test]
-fn a_value_is_found_by_its_path_without_the_space_around_it() {
-    use PathStep::{Index, Key};
-    assert_eq!(at(&[]), Some(TEXT));
-    assert_eq!(at(&[Key("a"), Index(1), Key("b")]), Some(r#""x""#));
-    assert_eq!(at(&[Key("a"), Index(2)]), Some("null"));
-    assert_eq!(at(&[Key("c")]), Some("1e3"));
-}
-
-#[test]
-fn what_is_not_there_or_there_twice_or_no_json_is_none() {
-    use PathStep::{Index, Key};
-    let none = [
-        at(&[Key("d")]),
-        at(&[Key("e")]),
-        at(&[Key("a"), Index(3)]),
-        at(&[Key("a"), Key("b")]),
-        at(&[Index(0)]),
-        at(&[Key("c"), Key("x")]),
-    ];
-    assert_eq!(none, [None; 6]);
-    for text in ["", "{", "{} {}", r#"{"a":1,}"#, r#"{"a":1"#] {
-        assert_eq!(locate(text, &[Key("a")]), None, "{text}");
-    }
-}
-
-#[test]
-fn all_elements_of_an_array_are_found_and_nothing_else_has_elements() {
-    let text = r#" [ 1 ,[2], {"a":[]} ] "#;
-    let found = elements(text).map(|ranges| ranges.into_iter().map(|range| &text[range]).collect::<Vec<_>>());
-    assert_eq!(found, Some(vec!["1", "[2]", r#"{"a":[]}"#]));
-    assert_eq!(elements("[]"), Some(vec![]));
-    assert_eq!(
-        [elements("{}"), elements("1"), elements("[1"), elements("[1]x"), elements("")],
-        [const { None }; 5]
-    );
-}
 
 #[test]
 fn replacements_are_made_in_the_order_of_their_places() {

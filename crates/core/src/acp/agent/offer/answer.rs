@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Feature, Offer};
 use crate::acp::agent::setup::{Meta, to_json};
 use crate::model::ProtocolVersion;
-use crate::wire::splice::{put, without};
+use crate::wire::json;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,7 +67,7 @@ impl Offer {
         };
         self.passed_on.besides.iter().fold(answer, |answer, (path, value)| {
             let path: Vec<&str> = path.iter().map(|name| &**name).collect();
-            put(&answer, &path, value).unwrap_or(answer)
+            json::set(&answer, &path, value).unwrap_or(answer)
         })
     }
 
@@ -164,7 +164,7 @@ impl Offer {
                 *name != "_meta" && !kinds.contains(&name.as_str()) && !is_open
             };
             let others = members.keys().filter(is_other);
-            others.fold(given.to_owned(), |told, name| without(&told, &[name]).unwrap_or(told))
+            others.fold(given.to_owned(), |told, name| json::remove(&told, &[name]).unwrap_or(told))
         });
         passed_on(given.as_deref(), own)
     }

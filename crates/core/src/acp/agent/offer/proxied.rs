@@ -12,7 +12,7 @@ use super::{Feature, Offer};
 use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
-use crate::wire::splice::{PathStep, locate, put, without};
+use crate::wire::json;
 
 const NOTHING: &str = "{}";
 
@@ -129,15 +129,15 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
             continue;
         };
         is_changed = true;
-        let has_command = || locate(raw, &["_meta", "terminal-auth"].map(PathStep::Key)).is_some();
+        let has_command = || json::get(raw, &["_meta", "terminal-auth"]).is_some();
         let can_go = match terminal {
             TerminalLogin::No => false,
             TerminalLogin::WholeCommand => has_command(),
             TerminalLogin::Any => true,
         };
         let args = json!(["--login", id.unwrap_or_default()]).to_string();
-        let bare = without(raw, &["env"]);
-        let told = put(bare.as_deref().unwrap_or(raw), &["args"], &args);
+        let bare = json::remove(raw, &["env"]);
+        let told = json::set(bare.as_deref().unwrap_or(raw), &["args"], &args);
         left.extend(told.filter(|_| can_go).map(Cow::Owned));
     }
     if !is_changed {
@@ -176,9 +176,7 @@ fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     ];
     for group in groups {
         let place: Vec<&str> = group.iter().copied().chain([META]).collect();
-        let steps: Vec<PathStep<'_>> = place.iter().copied().map(PathStep::Key).collect();
-        let meta =
-            locate(answer, &steps).and_then(|range| answer.get(range)).filter(|meta| meta.starts_with('{'));
+        let meta = json::get(answer, &place).filter(|meta| meta.starts_with('{'));
         found.extend(meta.map(|meta| (path(&place), meta.into())));
     }
     found

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::store::SessionOwner;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
-use crate::wire::splice::put;
+use crate::wire::json;
 
 use super::cursor::AgentListCursor;
 use super::{Host, LATER_WAIT, row, unknown_cursor};
@@ -176,7 +176,8 @@ fn agent_row(row: ListedSession) -> Option<SessionSummary> {
     let ListedSession { session, updated_at, title, cwd, mut row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
     let trimmed = title.as_deref().map(str::trim).filter(|trimmed| Some(*trimmed) != title.as_deref());
-    if let Some(trimmed_row) = trimmed.and_then(|trimmed| put(&row, &["title"], &json_string(trimmed))) {
+    if let Some(trimmed_row) = trimmed.and_then(|trimmed| json::set(&row, &["title"], &json_string(trimmed)))
+    {
         row = trimmed_row.into();
     }
     let (additional_directories, meta) = (Vec::new(), Meta::new());
