@@ -6,93 +6,107 @@
 //! unknown session before anything of it arrived; a changed ACP session is a new lineage row, announced if conversation
 //! was lost.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use crate::model::{
-    AcpSessionId, AgentError, Decision, ErrorCode, Fact, FactError, Fallback, HistoryExtent, Lifecycle,
-    Lineage, OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId,
-    RestoreError, StopReason, Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome,
-    TurnState, UnattendedPolicy, Update, WakeOptions,
+    AcpSessionId, AgentError, AgentRequestId, Decision, ErrorMeaning, Fallback, ForwardId, HistoryExtent,
+    Lifecycle, Lineage, LineageReason, Record, RequestId, RestoreError, Setting, SettingName, Timestamp,
+    ToolUse, Turn, TurnId, UnattendedPolicy, WakeOptions,
 };
 
+mod close;
+mod config;
 mod effect;
-mod ending;
+mod forward;
 mod input;
-mod ladder;
-mod limits;
-mod passing;
-mod prompting;
-mod settling;
+mod permissions;
+mod restore;
 mod state;
-mod tools;
-mod waiting;
-mod working;
+mod turn;
 
 pub use effect::{AgentCall, Effect, ForwardError, PromptRefusal, Rung, WakeError, WakeOutcome};
+pub use forward::{ForwardedRequest, MAX_FORWARDS};
 pub use input::{Deadline, Input, OnResume};
-pub use passing::{ForwardedRequest, MAX_FORWARDS};
-pub use waiting::WaitCondition;
+pub use turn::MAX_QUEUED;
 
-use passing::InFlightForward;
-use state::{Activity, AfterExit, CloseKind, LiveSession, MachineState, PromptTurn, Resent};
-
-/// How many prompts may be queued in one session.
-pub const MAX_QUEUED: usize = 256;
+use config::SessionConfig;
+use forward::{Forwards, InFlightForward};
+use state::{
+    AfterExit, CloseKind, MachineState, PromptTurn, Reset, RestoreTarget, SettingsRestore, StartPhase,
+};
+use turn::TurnQueue;
 
 /// The state machine of one session.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts of a record that have nothing to do with each other"
-)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,
     state: MachineState,
-    /// The queued prompts.
-    queue: VecDeque<Turn>,
-    /// Forwarded requests that wait for the agent to have the session.
-    waiting: VecDeque<ForwardedRequest>,
-    /// Forwarded requests that were sent and not answered yet.
-    passed: Vec<InFlightForward>,
-    /// The settings that the agent offers, as last reported.
-    offered: OfferedSettings,
-    /// The record's chosen and current settings, and whether they changed since they were persisted.
-    settings: RecordSettings,
-    settings_changed: bool,
+    turns: TurnQueue,
+    forwards: Forwards,
+    config: SessionConfig,
     lineage: Option<Lineage>,
-    /// The session exists only at the agent; the record is created when the agent has restored it.
-    is_adopting: bool,
-    /// The lineage is still the original record's; the agent is to fork its session.
-    is_forking: bool,
-    last_turn: Option<TurnId>,
+    target: RestoreTarget,
+    progress: ConversationProgress,
+    /// Why the last attempt to restore the session failed, as it is stored.
+    restore_error: Option<RestoreError>,
+    lifecycle: Lifecycle,
+    agent_work: AgentWork,
+    /// What becomes of the record when the session ends.
+    close_kind: CloseKind,
+    /// How the waiting clients want the session to be restored; `None` while no client waits.
+    options: Option<WakeOptions>,
+    history: CarriedHistory,
+    out: Vec<Effect>,
+}
+
+/// How far the conversation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct ConversationProgress {
     /// Whether an agent ever answered a prompt of this record.
-    answered: bool,
+    is_answered: bool,
     /// Whether the current ACP session may have received a prompt, so that losing it is announced. It has not if acpx
     /// created it and sent it none.
     is_prompted: bool,
-    /// The prompt that the agent refused because it had lost the session, to be sent once more.
-    resent: Option<Resent>,
-    /// The earlier ACP session that the record returns to once the agent has restored it.
-    returning: Option<AcpSessionId>,
-    /// Why the last attempt to restore the session failed, as it is stored.
-    restore_error: Option<RestoreError>,
-    /// Time of the last message, for comparison with the agent's list.
+    /// For comparison with the agent's list.
     last_message_at: Option<Timestamp>,
-    lifecycle: Lifecycle,
+}
+
+/// The agent's work outside the turns of clients.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct AgentWork {
     /// The agent has been working since before the session was live: the request id for that turn.
-    works: Option<RequestId>,
+    early_turn: Option<RequestId>,
     /// Whether the agent last reported background work outside its turns.
-    background: bool,
-    /// What becomes of the record when the session ends.
-    ends: CloseKind,
-    /// How the waiting clients want the session to be restored; `None` while no client waits.
-    options: Option<WakeOptions>,
+    in_background: bool,
+}
+
+/// The conversation so far, for a fresh session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct CarriedHistory {
     /// How much history is carried into a fresh session, if it is carried.
-    carried: Option<HistoryExtent>,
+    extent: Option<HistoryExtent>,
     /// The next prompt carries the history.
-    carry: bool,
-    out: Vec<Effect>,
+    is_due: bool,
+}
+
+/// What a session waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitCondition {
+    /// The agent's process to start and answer `initialize`.
+    AgentStart,
+    /// The time from which the agent can load sessions.
+    LoadTime,
+    /// The agent's response to this method.
+    Answer(Box<str>),
+    /// The end of the turn; the agent has received the prompt.
+    TurnEnd,
+    /// Answers of clients to pending requests of the agent.
+    PendingRequests {
+        /// The oldest pending request.
+        first: AgentRequestId,
+        /// How many are pending.
+        open: usize,
+    },
+    /// The agent's process to exit.
+    AgentExit,
 }
 
 impl SessionMachine {
@@ -101,62 +115,53 @@ impl SessionMachine {
         Self {
             agent: agent.into(),
             state: MachineState::Parked,
-            queue: VecDeque::new(),
-            waiting: VecDeque::new(),
-            passed: Vec::new(),
-            offered: OfferedSettings::default(),
-            settings: RecordSettings::default(),
-            settings_changed: false,
+            turns: TurnQueue::default(),
+            forwards: Forwards::default(),
+            config: SessionConfig::default(),
             lineage: None,
-            is_adopting: false,
-            is_forking: false,
-            last_turn: None,
-            answered: false,
-            is_prompted: false,
-            resent: None,
-            returning: None,
+            target: RestoreTarget::Current,
+            progress: ConversationProgress::default(),
             restore_error: None,
-            last_message_at: None,
             lifecycle: Lifecycle::Open,
-            works: None,
-            background: false,
-            ends: CloseKind::Closed,
+            agent_work: AgentWork::default(),
+            close_kind: CloseKind::Closed,
             options: None,
-            carried: None,
-            carry: false,
+            history: CarriedHistory::default(),
             out: Vec::new(),
         }
     }
 
     /// A session of the agent that has no record yet. The agent's replay becomes its history.
     pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
-        Self { lineage: Some(Lineage::adopted(session, now)), is_adopting: true, ..Self::new(agent) }
+        let lineage = Some(Lineage::adopted(session, now));
+        Self { lineage, target: RestoreTarget::Adopted, ..Self::new(agent) }
     }
 
     /// A session that the agent is to fork from a record's session.
     pub fn forking(record: &Record) -> Self {
-        // The fork is a new record, which has yet to persist the settings it inherits.
-        let settings_changed = record.settings != RecordSettings::default();
-        Self { is_forking: true, lifecycle: Lifecycle::Open, settings_changed, ..Self::of_record(record) }
+        Self {
+            target: RestoreTarget::Forked,
+            lifecycle: Lifecycle::Open,
+            config: SessionConfig::inherited(record.settings.clone()),
+            ..Self::of_record(record)
+        }
     }
 
     /// A session of a stored record.
     pub fn of_record(record: &Record) -> Self {
         Self {
             lineage: Some(record.lineage.clone()),
-            last_turn: record.last_turn,
-            answered: record.answered_turns > 0,
-            is_prompted: record.last_turn.is_some(),
+            turns: TurnQueue::after(record.last_turn),
+            progress: ConversationProgress {
+                is_answered: record.answered_turns > 0,
+                is_prompted: record.last_turn.is_some(),
+                last_message_at: None,
+            },
             restore_error: record.restore_error.clone(),
             lifecycle: record.lifecycle,
-            settings: record.settings.clone(),
+            config: SessionConfig::of_record(record.settings.clone()),
             ..Self::new(record.agent.label())
         }
-    }
-
-    /// Whether the session still has to be adopted from the agent.
-    pub fn is_adopting(&self) -> bool {
-        self.is_adopting
     }
 
     /// Applies an input and returns its effects, in order.
@@ -171,20 +176,23 @@ impl SessionMachine {
             Input::Prompt { request, prompt, policy, options, limits } => {
                 self.accept(now, request, prompt, policy, options, limits);
             }
-            Input::Forward(pass) => self.pass(pass),
-            Input::ForwardCancelled(pass) => self.pass_withdrawn(pass),
-            Input::ForwardAnswered { id, answer } => self.pass_answered(id, answer),
-            Input::SettingsOffered(offered) => self.offer(offered),
-            Input::ForgetSetting(setting) => self.forget(&setting),
-            Input::SettingAnswered(answer) => self.setting_answered(now, answer),
+            Input::Forward(request) => self.forward(request),
+            Input::ForwardCancelled(id) => self.cancel_forward(id),
+            Input::ForwardAnswered { id, answer } => self.on_forward_answer(id, answer),
+            Input::SettingsOffered(offered) => {
+                let forwards = self.is_live().then_some(&self.forwards);
+                self.config.on_offered(offered, forwards);
+            }
+            Input::ForgetSetting(setting) => self.config.forget(&setting),
+            Input::SettingAnswered(answer) => self.on_setting_answer(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Delete => {
-                self.ends = CloseKind::Deleted;
+                self.close_kind = CloseKind::Deleted;
                 self.close(now);
             }
             Input::Park => self.park(),
-            Input::HostStopping => self.leave(now),
+            Input::HostStopping => self.stop_host(now),
             Input::AgentReady {
                 advertised,
                 profile,
@@ -193,84 +201,100 @@ impl SessionMachine {
                 carried_history,
                 on_resume,
             } => {
-                self.carried = carried_history;
-                self.last_message_at = last_message_at.or(self.last_message_at);
-                self.agent_ready(now, advertised, profile, exchanges, on_resume);
+                self.history.extent = carried_history;
+                self.progress.last_message_at = last_message_at.or(self.progress.last_message_at);
+                self.on_agent_ready(now, advertised, profile, exchanges, on_resume);
             }
-            Input::StartFailed(error) => self.start_failed(now, &error),
-            Input::AgentExited(error) => self.agent_gone(now, &error),
-            Input::AgentStopped => self.agent_ended(now),
-            Input::SessionListed(changed) => self.listed(now, changed),
-            Input::SessionCreated { session, agent_session } => self.opened(now, session, agent_session),
-            Input::SessionRestored { agent_session } => self.restored(now, agent_session),
-            Input::SetupRefused(error) => self.setup_refused(now, &error),
-            Input::SetupImpossible(error) => self.setup_impossible(now, &error),
-            Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
-            Input::PromptInserted => self.prompt_inserted(now),
-            Input::CloseAnswered => self.close_answered(now),
-            Input::DeleteAnswered => self.delete_answered(),
-            Input::Update { update, body } => self.update(&update, body),
+            Input::StartFailed(error) => self.on_start_failure(now, &error),
+            Input::AgentExited(error) => self.on_agent_exit(now, &error),
+            Input::AgentStopped => self.on_agent_stopped(now),
+            Input::SessionListed(changed) => self.on_listed(now, changed),
+            Input::SessionCreated { session, agent_session } => self.on_created(now, session, agent_session),
+            Input::SessionRestored { agent_session } => self.on_restored(now, agent_session),
+            Input::SetupRefused(error) => self.on_setup_refused(now, &error),
+            Input::SetupImpossible(error) => self.on_setup_impossible(now, &error),
+            Input::PromptAnswered(answer) => self.on_prompt_answer(now, answer),
+            Input::PromptInserted => self.on_prompt_inserted(now),
+            Input::CloseAnswered => self.on_close_answer(now),
+            Input::DeleteAnswered => self.on_delete_answer(),
+            Input::Update { update, body } => self.on_update(&update, body),
             Input::StateReported { state, background, body, own_turn } => {
                 self.note_background(background);
-                self.agent_state(now, state, body, own_turn);
+                self.on_agent_state(now, state, body, own_turn);
             }
-            Input::Elicitation { id } => self.elicitation(id),
-            Input::RequestWithdrawn { id } => self.withdrawn(&id),
+            Input::Elicitation { id } => self.on_elicitation(id),
+            Input::RequestWithdrawn { id } => self.withdraw_request(&id),
             Input::Permission { id, tool, has_options, can_approve } => {
-                self.permission(id, tool, has_options, can_approve);
+                self.on_permission_request(id, tool, has_options, can_approve);
             }
-            Input::Tool { id, tool, granted } => self.tool(id, tool, granted),
-            Input::RequestAnswered { id, permit } => self.advised(&id, permit),
-            Input::RequestUnanswerable { id, summary } => self.unanswered(&id, summary),
-            Input::OtherRequest { id } => self.request(id),
-            Input::Deadline(deadline) => self.deadline(now, deadline),
+            Input::Tool { id, tool, granted } => self.on_tool_request(id, tool, granted),
+            Input::RequestAnswered { id, permit } => self.on_client_answer(&id, permit),
+            Input::RequestUnanswerable { id, summary } => self.on_unanswerable(&id, summary),
+            Input::OtherRequest { id } => self.on_other_request(id),
+            Input::Deadline(deadline) => self.on_deadline(now, deadline),
         }
-        if self.settings_changed {
-            self.settings_changed = false;
-            self.do_(Effect::SaveSettings(self.settings.clone()));
-        }
+        self.out.extend(self.config.take_changed().map(Effect::SaveSettings));
         std::mem::take(&mut self.out)
     }
 
-    /// The turn that arriving updates belong to.
-    pub fn current_turn(&self) -> Option<TurnId> {
+    /// Whether the session still has to be adopted from the agent.
+    pub fn is_adopting(&self) -> bool {
+        self.target == RestoreTarget::Adopted
+    }
+
+    fn running_turn(&self) -> Option<&Turn> {
         match &self.state {
-            MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
-                Some(turn.id)
-            }
-            _ => None,
-        }
-    }
-
-    /// The request id of the running turn.
-    pub fn running_request(&self) -> Option<&RequestId> {
-        match &self.state {
-            MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
-                Some(&turn.request)
-            }
-            _ => None,
-        }
-    }
-
-    /// The earlier ACP session that the record returns to, if it does.
-    pub fn returning(&self) -> Option<&AcpSessionId> {
-        self.returning.as_ref()
-    }
-
-    /// The ACP session that calls to the agent use: the current one, or the earlier one that the record returns to.
-    pub fn target_session(&self) -> Option<&AcpSessionId> {
-        self.returning.as_ref().or_else(|| Some(&self.lineage.as_ref()?.current().session))
-    }
-
-    /// The unfinished turns: the running one, then the queued ones.
-    pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
-        let running = match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) | MachineState::Closing(_, Some(turn)) => {
                 Some(turn)
             }
             _ => None,
-        };
-        running.into_iter().chain(&self.queue)
+        }
+    }
+
+    /// The turn that arriving updates belong to.
+    pub fn current_turn(&self) -> Option<TurnId> {
+        self.running_turn().map(|turn| turn.id)
+    }
+
+    /// The request id of the running turn.
+    pub fn running_request(&self) -> Option<&RequestId> {
+        self.running_turn().map(|turn| &turn.request)
+    }
+
+    /// The unfinished turns: the running one, then the queued ones.
+    pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
+        self.running_turn().into_iter().chain(&self.turns.queued)
+    }
+
+    /// The turns that can still reach a limit: the running one, unless it is being stopped, and the queued ones.
+    pub fn limited_turns(&self) -> impl Iterator<Item = &Turn> {
+        self.unstopped_turn().into_iter().chain(&self.turns.queued).filter(|turn| turn.limits.whole.is_some())
+    }
+
+    /// The running turn, unless it is being stopped.
+    pub fn unstopped_turn(&self) -> Option<&Turn> {
+        match &self.state {
+            MachineState::Prompting(PromptTurn { turn, stopping: None, .. }) => Some(turn),
+            _ => None,
+        }
+    }
+
+    /// The next queued prompt.
+    pub fn next_queued(&self) -> Option<&Turn> {
+        self.turns.queued.front()
+    }
+
+    /// The earlier ACP session that the record returns to, if it does.
+    pub fn returning(&self) -> Option<&AcpSessionId> {
+        match &self.target {
+            RestoreTarget::Earlier(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// The ACP session that calls to the agent use: the current one, or the earlier one that the record returns to.
+    pub fn target_session(&self) -> Option<&AcpSessionId> {
+        self.returning().or_else(|| Some(&self.lineage.as_ref()?.current().session))
     }
 
     /// The record's ACP sessions, once there is one.
@@ -280,20 +304,20 @@ impl SessionMachine {
 
     /// Whether the current ACP session may have received a prompt.
     pub fn is_prompted(&self) -> bool {
-        self.is_prompted
+        self.progress.is_prompted
     }
 
     /// Whether the session would be lost with the agent's process.
     pub fn has_only_memory(&self) -> bool {
         match &self.state {
-            MachineState::Idle(live) => self.is_prompted && !live.advertised.restores(),
+            MachineState::Idle(live) => self.progress.is_prompted && !live.advertised.restores(),
             _ => false,
         }
     }
 
     /// Whether a fresh session would get the conversation so far.
     pub fn carries_history(&self) -> bool {
-        self.options.is_some_and(|options| options.carry_history) && self.answered
+        self.options.is_some_and(|options| options.carry_history) && self.progress.is_answered
     }
 
     /// Whether the agent has the session.
@@ -303,7 +327,7 @@ impl SessionMachine {
 
     /// Whether a turn runs or is queued.
     pub fn has_work(&self) -> bool {
-        self.current_turn().is_some() || !self.queue.is_empty()
+        self.open_turns().next().is_some()
     }
 
     /// Whether requests of the running turn stay pending while no client can answer.
@@ -315,7 +339,7 @@ impl SessionMachine {
     }
 
     /// Whether a client has to approve this tool use now.
-    pub fn asks_about(&self, tool: &ToolUse) -> bool {
+    pub fn needs_approval(&self, tool: &ToolUse) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => {
                 turn.policy.rule(tool).decision == Decision::Ask
@@ -335,8 +359,8 @@ impl SessionMachine {
     /// Whether no turn runs or is queued and no client request is in flight.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, MachineState::Idle(_) | MachineState::Parked)
-            && self.queue.is_empty()
-            && !self.is_asked()
+            && self.turns.queued.is_empty()
+            && self.forwards.first_awaited().is_none()
     }
 
     /// Whether the record is deleted.
@@ -344,12 +368,64 @@ impl SessionMachine {
         self.lifecycle.is_deleted()
     }
 
+    /// The chosen settings that could not be restored, each with the reason.
+    pub fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
+        let open = self.config.settings.open_wishes();
+        open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
+    }
+
+    /// The chosen setting that a user's word for an option refers to; without a word, the chosen mode.
+    pub fn chosen_setting(&self, word: Option<&str>) -> Option<Setting> {
+        self.config.settings.wished_by(word).cloned()
+    }
+
+    /// The method of a request that a client waits for.
+    pub fn forwarded_method(&self, id: ForwardId) -> Option<&str> {
+        self.forwards.awaited(id).map(|request| &*request.method)
+    }
+
+    /// What the session waits for; `None` if it waits only for clients.
+    pub fn wait_condition(&self) -> Option<WaitCondition> {
+        let method = match &self.state {
+            MachineState::Parked | MachineState::Closed => return None,
+            MachineState::Starting(phase) => match phase {
+                StartPhase::Process => return Some(WaitCondition::AgentStart),
+                StartPhase::LoadDelay(_) => return Some(WaitCondition::LoadTime),
+                StartPhase::Listing(_) => "session/list",
+                StartPhase::Creating(_, Some(Reset { reason: LineageReason::Forked, .. })) => "session/fork",
+                StartPhase::Creating(..) => "session/new",
+                StartPhase::Restoring(restore) => restore.rung.method(),
+                StartPhase::Configuring(SettingsRestore { requested, .. }) => match requested.name {
+                    SettingName::Mode => "session/set_mode",
+                    SettingName::Option(_) => "session/set_config_option",
+                },
+            },
+            MachineState::Idle(_) => &self.forwards.first_awaited()?.method,
+            MachineState::Prompting(PromptTurn { stopping: Some(_), .. }) => "session/cancel",
+            MachineState::Prompting(PromptTurn { pending, is_inserted, .. }) => {
+                match (pending.first(), is_inserted) {
+                    (Some(first), _) => {
+                        let (first, open) = (first.id.clone(), pending.len());
+                        return Some(WaitCondition::PendingRequests { first, open });
+                    }
+                    (None, true) => return Some(WaitCondition::TurnEnd),
+                    (None, false) => "session/prompt",
+                }
+            }
+            MachineState::Closing(advertised, _) if !advertised.close => "session/cancel",
+            MachineState::Closing(..) => "session/close",
+            MachineState::Deleting => "session/delete",
+            MachineState::Stopping(_) => return Some(WaitCondition::AgentExit),
+        };
+        Some(WaitCondition::Answer(method.into()))
+    }
+
     fn is_closing(&self) -> bool {
         matches!(
             self.state,
             MachineState::Closing(..)
                 | MachineState::Deleting
-                | MachineState::Ending(AfterExit::Close)
+                | MachineState::Stopping(AfterExit::Close)
                 | MachineState::Closed
         )
     }
@@ -358,115 +434,74 @@ impl SessionMachine {
         std::mem::replace(&mut self.state, MachineState::Parked)
     }
 
-    fn do_(&mut self, effect: Effect) {
+    fn emit(&mut self, effect: Effect) {
         self.out.push(effect);
     }
 
-    /// The next queued prompt.
-    pub fn next_queued(&self) -> Option<&Turn> {
-        self.queue.front()
-    }
-
-    /// Takes over the previous host's open turns: queued prompts stay queued, dispatched ones are never sent again.
-    fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
-        for mut turn in turns {
-            match turn.state {
-                TurnState::Queued => self.queue.push_back(turn),
-                TurnState::Dispatched { .. } => {
-                    self.interrupt(
-                        now,
-                        &mut turn,
-                        "its host went away while this turn ran; it is not sent again",
-                    );
-                }
-                TurnState::Ended { .. } | TurnState::Interrupted { .. } => {}
-            }
-        }
-    }
-
-    fn interrupt(&mut self, now: Timestamp, turn: &mut Turn, message: &str) {
-        turn.state = TurnState::Interrupted { at: now };
-        let error = FactError { code: ErrorCode::Interrupted, message: message.to_owned() };
-        let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
-        self.do_(Effect::SaveTurn(turn.clone()));
-        self.do_(Effect::Fact(fact));
-    }
-
     fn wake(&mut self, options: WakeOptions) {
-        let begins_afresh = options.fallback == Fallback::Reset;
-        if let Some(refused) = self.refuses_reset().filter(|_| begins_afresh) {
-            return self.do_(Effect::ReplyWake(Err(refused)));
+        let is_reset = options.fallback == Fallback::Reset;
+        if let Some(refused) = self.reset_refusal().filter(|_| is_reset) {
+            return self.emit(Effect::ReplyWake(Err(refused)));
         }
         match &mut self.state {
             MachineState::Parked => {
                 self.options = Some(options);
-                self.start_for_queue();
+                self.start_agent();
             }
-            MachineState::Idle(_) if begins_afresh => {
+            MachineState::Idle(_) if is_reset => {
                 self.options = Some(options);
-                self.end_process(AfterExit::Wake);
+                self.stop_agent(AfterExit::Wake);
             }
             MachineState::Idle(_) | MachineState::Prompting(_) => {
-                self.do_(Effect::ReplyWake(Ok(WakeOutcome::Live)));
+                self.emit(Effect::ReplyWake(Ok(WakeOutcome::Live)));
             }
-            MachineState::Ending(then @ AfterExit::Park) => {
+            MachineState::Stopping(then @ AfterExit::Park) => {
                 self.options = Some(options);
                 *then = AfterExit::Wake;
             }
-            MachineState::Starting
-            | MachineState::Looking(_)
-            | MachineState::Waiting(_)
-            | MachineState::Creating(..)
-            | MachineState::Restoring(_)
-            | MachineState::Settling(_)
-            | MachineState::Ending(AfterExit::Wake) => self.wake_along(options),
+            MachineState::Starting(_) | MachineState::Stopping(AfterExit::Wake) => {
+                self.merge_options(options);
+            }
             MachineState::Closing(..)
             | MachineState::Deleting
-            | MachineState::Ending(AfterExit::Close)
-            | MachineState::Closed => {
-                self.do_(Effect::ReplyWake(Err(WakeError::Closing)));
-            }
+            | MachineState::Stopping(AfterExit::Close)
+            | MachineState::Closed => self.emit(Effect::ReplyWake(Err(WakeError::Closing))),
         }
     }
 
     /// Why the session cannot be reset now, if it cannot: a turn runs, or the session is being set up.
-    pub fn refuses_reset(&self) -> Option<WakeError> {
+    pub fn reset_refusal(&self) -> Option<WakeError> {
         match &self.state {
             _ if self.is_closing() => Some(WakeError::Closing),
-            MachineState::Parked | MachineState::Idle(_) | MachineState::Ending(AfterExit::Park) => None,
+            MachineState::Parked | MachineState::Idle(_) | MachineState::Stopping(AfterExit::Park) => None,
             _ => Some(WakeError::Busy),
         }
     }
 
     /// Merges the options of clients that wait for the same start; the ones that lose less win.
-    fn wake_along(&mut self, options: WakeOptions) {
-        let Some(own) = &mut self.options else {
+    fn merge_options(&mut self, options: WakeOptions) {
+        let Some(merged) = &mut self.options else {
             self.options = Some(options);
             return;
         };
-        own.carry_history |= options.carry_history;
-        match (own.fallback, options.fallback) {
+        merged.carry_history |= options.carry_history;
+        match (merged.fallback, options.fallback) {
             (Fallback::Reset, _) => {}
-            (_, Fallback::Never) => own.fallback = Fallback::Never,
-            (Fallback::Always, Fallback::Auto) => own.fallback = Fallback::Auto,
+            (_, Fallback::Never) => merged.fallback = Fallback::Never,
+            (Fallback::Always, Fallback::Auto) => merged.fallback = Fallback::Auto,
             _ => {}
         }
     }
 
-    /// When a fresh session may replace the one that is restored.
-    fn fallback(&self) -> Fallback {
-        self.options.unwrap_or_default().fallback
-    }
-
     /// Why the record cannot return to an ACP session now, if it cannot.
-    pub fn refuses_return(&self, session: &AcpSessionId) -> Option<WakeError> {
+    pub fn return_refusal(&self, session: &AcpSessionId) -> Option<WakeError> {
         match &self.state {
             _ if self.is_closing() => Some(WakeError::Closing),
             _ if self.lineage.as_ref().is_none_or(|lineage| lineage.row_of(session).is_none()) => {
                 Some(WakeError::UnknownSession(session.clone()))
             }
             MachineState::Parked | MachineState::Idle(_)
-                if !self.has_work() && !self.is_asked() && !self.background =>
+                if self.is_idle() && !self.agent_work.in_background =>
             {
                 None
             }
@@ -476,165 +511,107 @@ impl SessionMachine {
 
     /// A client returns to an earlier ACP session of the record. The lineage changes once the agent has restored it.
     fn return_to(&mut self, session: AcpSessionId) {
-        if self.refuses_return(&session).is_some() {
+        if self.return_refusal(&session).is_some() {
             return;
         }
         let is_current = self.target_session() == Some(&session);
-        match &self.state {
-            MachineState::Idle(_) if is_current => self.do_(Effect::ReplyWake(Ok(WakeOutcome::Live))),
-            MachineState::Idle(_) => {
-                self.returning = Some(session);
-                self.end_process(AfterExit::Wake);
-            }
-            _ => {
-                self.returning = Some(session).filter(|_| !is_current);
-                self.start_for_queue();
-            }
+        let is_live = self.is_live();
+        if is_current && is_live {
+            return self.emit(Effect::ReplyWake(Ok(WakeOutcome::Live)));
         }
+        if !is_current {
+            self.target = RestoreTarget::Earlier(session);
+        }
+        if is_live { self.stop_agent(AfterExit::Wake) } else { self.start_agent() }
     }
 
-    /// The agent reported or requested something, so its turn has had an effect. A refused prompt that waits to be sent
-    /// once more is then not sent.
-    fn note_activity(&mut self, now: Timestamp) {
-        match &mut self.state {
-            MachineState::Prompting(prompting) => {
-                prompting.activity = prompting.activity.max(Activity::Heard);
-            }
-            MachineState::Ending(_) => {
-                let Some(Resent { turn, error }) = self.resent.clone() else { return };
-                if let Some(index) = self.queue.iter().position(|queued| queued.id == turn)
-                    && let Some(turn) = self.queue.remove(index)
-                {
-                    self.end_turn(now, turn, TurnOutcome::Failed(error));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn accept(
-        &mut self,
-        now: Timestamp,
-        request: RequestId,
-        prompt: Arc<str>,
-        policy: PermissionPolicy,
-        options: WakeOptions,
-        limits: TurnLimits,
-    ) {
+    /// Forwards a client's request, or lets it wait for the agent to have the session.
+    fn forward(&mut self, request: ForwardedRequest) {
         if self.is_closing() {
-            return self.do_(Effect::TurnRefused(request, PromptRefusal::Closing));
+            return self.emit(Effect::ReplyForward(request.id, Err(ForwardError::Closing)));
         }
-        if self.queue.len() >= MAX_QUEUED {
-            return self.do_(Effect::TurnRefused(request, PromptRefusal::QueueFull));
+        if !self.forwards.make_room() {
+            return self.emit(Effect::ReplyForward(request.id, Err(ForwardError::TooMany)));
         }
-        let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
-        self.last_turn = Some(id);
-        let turn = Turn {
-            id,
-            request: request.clone(),
-            prompt,
-            policy,
-            wishes: options,
-            limits,
-            queued_at: now,
-            state: TurnState::Queued,
-            usage: None,
-            permissions: PermissionCount::default(),
-        };
-        self.do_(Effect::SaveTurn(turn.clone()));
-        self.do_(Effect::TurnAccepted(request, id));
-        self.queue.push_back(turn);
+        if self.is_live() {
+            self.restart_idle_time();
+            return self.send_forward(request);
+        }
+        let options = request.options;
+        self.forwards.waiting.push(request);
         match &mut self.state {
-            MachineState::Parked => self.start_for_queue(),
-            MachineState::Idle(_) => self.dispatch_next(now),
-            MachineState::Ending(then @ AfterExit::Park) => {
+            MachineState::Parked => {
+                self.options = Some(options);
+                self.start_agent();
+            }
+            MachineState::Stopping(then @ AfterExit::Park) => {
                 *then = AfterExit::Wake;
                 self.options = Some(options);
             }
-            MachineState::Starting
-            | MachineState::Looking(_)
-            | MachineState::Waiting(_)
-            | MachineState::Creating(..)
-            | MachineState::Restoring(_)
-            | MachineState::Settling(_)
-            | MachineState::Ending(AfterExit::Wake) => self.wake_along(options),
-            MachineState::Prompting(_)
-            | MachineState::Closing(..)
-            | MachineState::Deleting
-            | MachineState::Ending(AfterExit::Close)
-            | MachineState::Closed => {}
+            _ => self.merge_options(options),
         }
     }
 
-    /// Starts the agent for the queued prompts and waiting requests, with their merged options.
-    fn start_for_queue(&mut self) {
-        let queued = self.queue.iter().map(|turn| turn.wishes);
-        let wishes: Vec<WakeOptions> = queued.chain(self.waiting.iter().map(|pass| pass.options)).collect();
-        for options in wishes {
-            self.wake_along(options);
-        }
-        self.works = None;
-        self.background = false;
-        self.state = MachineState::Starting;
-        self.do_(Effect::StartAgent);
+    fn send_forward(&mut self, request: ForwardedRequest) {
+        let setting = request.setting.as_ref();
+        let before = setting.and_then(|setting| self.config.current(&setting.name)).cloned();
+        self.forwards.send(request, before, &mut self.out);
     }
 
-    /// The agent did not get the session: the waiting clients get the error. If the record was to return to an earlier
-    /// session, only that fails; later prompts and requests are for the session that the record has.
-    fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
-        self.options = None;
-        self.do_(Effect::ReplyWake(Err(WakeError::Agent(error.clone()))));
-        if self.returning.take().is_some() {
+    /// The session is live: sends the waiting requests.
+    fn send_waiting_forwards(&mut self) {
+        for request in std::mem::take(&mut self.forwards.waiting) {
+            self.send_forward(request);
+        }
+    }
+
+    fn on_forward_answer(&mut self, id: ForwardId, answer: Result<std::sync::Arc<str>, AgentError>) {
+        let Some(request) = self.forwards.get(id) else { return };
+        let has_no_session = answer.as_ref().is_err_and(AgentError::has_no_session);
+        // A dead worker proves no loss, so an agent that cannot restore the session keeps it.
+        let may_recover = answer.as_ref().is_err_and(|error| error.meaning() == ErrorMeaning::WorkerDied)
+            && self.has_only_memory();
+        let is_lost = has_no_session && !may_recover && matches!(self.state, MachineState::Idle(_));
+        if is_lost && request.can_be_resent() {
+            return self.restart_without_session();
+        }
+        let Some(InFlightForward { request, before, is_awaited }) = self.forwards.take(id) else { return };
+        if let Some(setting) = request.setting.filter(|_| answer.is_ok()) {
+            self.config.choose(setting, before.as_ref());
+        }
+        if is_awaited {
+            self.emit(Effect::ReplyForward(id, answer.map_err(ForwardError::Agent)));
+            self.restart_idle_time();
+        }
+        if is_lost {
+            self.restart_without_session();
+        }
+    }
+
+    /// The client cancelled its request.
+    fn cancel_forward(&mut self, id: ForwardId) {
+        self.forwards.waiting.retain(|request| request.id != id);
+        if self.forwards.abandon(id).is_some() {
+            self.emit(Effect::Call(AgentCall::CancelForward(id)));
+            self.restart_idle_time();
+        }
+    }
+
+    /// The agent missed the deadline of a forwarded request.
+    fn expire_forward(&mut self, id: ForwardId) {
+        if self.forwards.awaited(id).is_none() {
             return;
         }
-        self.passes_in_vain(&ForwardError::Agent(error.clone()));
-        for turn in std::mem::take(&mut self.queue) {
-            self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
-        }
+        let reply = self.forwards.abandon(id).map(|request| forward::unanswered(&self.agent, request));
+        self.emit(Effect::Call(AgentCall::CancelForward(id)));
+        self.out.extend(reply);
+        self.restart_idle_time();
     }
 
-    fn end_turn(&mut self, now: Timestamp, mut turn: Turn, outcome: TurnOutcome) {
-        let (stop_reason, error) = match &outcome {
-            TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
-            TurnOutcome::Failed(TurnError { code, message, .. }) => {
-                (None, Some(FactError { code: code.clone(), message: message.to_string() }))
-            }
-        };
-        turn.state = TurnState::Ended { at: now, outcome };
-        self.last_message_at = Some(now);
-        self.answered |= turn.is_answered();
-        self.do_(Effect::SaveTurn(turn.clone()));
-        self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
-        self.do_(Effect::TurnEnded(turn));
-    }
-
-    fn cancel_queued(&mut self, now: Timestamp, id: TurnId) {
-        if let Some(index) = self.queue.iter().position(|turn| turn.id == id)
-            && let Some(turn) = self.queue.remove(index)
-        {
-            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
-        }
-    }
-
-    /// The session is live: sends what was waiting.
-    fn become_live(&mut self, now: Timestamp, live: LiveSession, how: WakeOutcome) {
-        if self.lifecycle != Lifecycle::Open {
-            self.lifecycle = Lifecycle::Open;
-            self.do_(Effect::SaveLifecycle(Lifecycle::Open));
-        }
-        // A client's options apply to one start only.
-        self.options = None;
-        self.do_(Effect::ReplyWake(Ok(how)));
-        self.state = MachineState::Idle(live);
-        self.pass_waiting();
-        if !self.go_on_working(now) {
-            self.dispatch_next(now);
-        }
-    }
-
-    fn note_title(&mut self, update: &Update) {
-        if let Update::Title(title) = update {
-            self.do_(Effect::SaveTitle(title.clone()));
+    /// Restarts the idle deadline of an idle agent.
+    fn restart_idle_time(&mut self) {
+        if matches!(self.state, MachineState::Idle(_)) {
+            self.emit(Effect::Arm(Deadline::Idle));
         }
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::*;
 use crate::model::{
     AcpSessionId, Advertised, AgentRequestId, AgentSessionId, AgentSpec, AgentState, Choices, ChunkContent,
-    ErrorMeaning, Exchange, ForwardId, LineageReason, LoadWait, MessageKind, OfferedSetting, PermissionMode,
-    Permit, RecordId, ReplayVerdict, RestoreError, RestoreProfile, Setting, SettingName, SettingValue,
-    ToolUse,
+    ErrorCode, ErrorMeaning, Exchange, Fact, ForwardId, HistoryExtent, LineageReason, LoadWait, MessageKind,
+    OfferedSetting, OfferedSettings, PermissionCount, PermissionMode, PermissionPolicy, Permit, RecordId,
+    RecordSettings, ReplayVerdict, RestoreError, RestoreProfile, Setting, SettingName, SettingValue,
+    StopReason, ToolUse, TurnError, TurnLimits, TurnOutcome, TurnState, Update,
 };
 
 mod adopting;
@@ -110,7 +111,7 @@ fn offers(mode: &str) -> OfferedSettings {
 /// A stored record with a chosen mode.
 fn wishing() -> SessionMachine {
     let mut machine = kept(1);
-    machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    machine.config.settings.wished = vec![wish(SettingName::Mode, "plan")];
     machine
 }
 
@@ -233,7 +234,7 @@ fn adopting() -> SessionMachine {
 
 /// A session that the agent is to fork from a stored record's session.
 fn forking() -> SessionMachine {
-    SessionMachine { is_forking: true, ..kept(1) }
+    SessionMachine { target: RestoreTarget::Forked, ..kept(1) }
 }
 
 /// A stored record, live again by resume.

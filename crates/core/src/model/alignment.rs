@@ -52,7 +52,7 @@ pub enum ReplayStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateStep {
     /// It is part of the replay.
-    Owed,
+    Replayed,
     /// It is new.
     New,
 }
@@ -197,7 +197,7 @@ impl Alignment {
     }
 
     /// Whether the rest of the replay may still arrive late.
-    pub fn is_owed(&self) -> bool {
+    pub fn expects_more(&self) -> bool {
         self.place == ReplayPosition::Within
             && self.strangers != Strangers::Last
             && (!self.remaining().is_empty() || self.owes_reply())
@@ -205,7 +205,7 @@ impl Alignment {
 
     /// Classifies an update that arrived after the restore request was answered.
     pub fn late(&mut self, update: &Update) -> LateStep {
-        if !self.is_owed() {
+        if !self.expects_more() {
             return LateStep::New;
         }
         let owed = match update {
@@ -236,7 +236,7 @@ impl Alignment {
         };
         if owed {
             self.seen = true;
-            LateStep::Owed
+            LateStep::Replayed
         } else {
             self.place = ReplayPosition::Lost;
             LateStep::New

@@ -195,7 +195,7 @@ impl Lineage {
     }
 
     /// Records the inner id that the agent reported, or did not report, while restoring the current session.
-    pub fn tell_inner_id(&mut self, told: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
+    pub fn set_agent_session(&mut self, told: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
         let current = self.rows.last_mut().expect("a lineage is made with a row and never loses one");
         match (&current.agent_session, told) {
             (_, None) => InnerIdChange::None,
@@ -228,11 +228,11 @@ mod tests {
     #[test]
     fn later_inner_id_replaces_earlier_and_absence_keeps_it() {
         let mut lineage = Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1));
-        assert_eq!(lineage.tell_inner_id(None, at(2)), InnerIdChange::None);
-        assert_eq!(lineage.tell_inner_id(inner("a"), at(3)), InnerIdChange::Learnt);
-        assert_eq!(lineage.tell_inner_id(None, at(4)), InnerIdChange::None);
-        assert_eq!(lineage.tell_inner_id(inner("a"), at(5)), InnerIdChange::None);
-        assert_eq!(lineage.tell_inner_id(inner("b"), at(6)), InnerIdChange::NewRow);
+        assert_eq!(lineage.set_agent_session(None, at(2)), InnerIdChange::None);
+        assert_eq!(lineage.set_agent_session(inner("a"), at(3)), InnerIdChange::Learnt);
+        assert_eq!(lineage.set_agent_session(None, at(4)), InnerIdChange::None);
+        assert_eq!(lineage.set_agent_session(inner("a"), at(5)), InnerIdChange::None);
+        assert_eq!(lineage.set_agent_session(inner("b"), at(6)), InnerIdChange::NewRow);
         let row = |agent: &str, from, to, reason| LineageRow {
             session: AcpSessionId::new("s").unwrap(),
             agent_session: inner(agent),

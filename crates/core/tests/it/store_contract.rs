@@ -403,7 +403,7 @@ async fn a_lineage_grows_and_is_never_rewritten(store: AnyStore) {
     let write = |lineage: &Lineage| {
         store.append(lease.clone(), vec![Change::Lineage(lineage.clone())], Durability::Process)
     };
-    lineage.tell_inner_id(AgentSessionId::from_agent("inner"), at(6));
+    lineage.set_agent_session(AgentSessionId::from_agent("inner"), at(6));
     write(&lineage).await.unwrap();
     assert_eq!(kept(&store, "r").await.lineage, lineage);
     let short = lineage.clone();

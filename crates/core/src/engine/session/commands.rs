@@ -231,7 +231,7 @@ impl SessionTask {
     fn wake(&mut self, restore: RestoreSession, reply: WakeReply) {
         let options = restore.options;
         let is_reset = options.fallback == Fallback::Reset;
-        if let Some(refused) = self.machine.refuses_reset().filter(|_| is_reset) {
+        if let Some(refused) = self.machine.reset_refusal().filter(|_| is_reset) {
             return send(reply, Err(refused));
         }
         self.replies.add_wake(reply);
@@ -240,7 +240,7 @@ impl SessionTask {
     }
 
     fn return_to(&mut self, session: AcpSessionId, restore: RestoreSession, reply: WakeReply) {
-        if let Some(refused) = self.machine.refuses_return(&session) {
+        if let Some(refused) = self.machine.return_refusal(&session) {
             return send(reply, Err(refused));
         }
         self.replies.add_wake(reply);
@@ -314,7 +314,7 @@ impl SessionTask {
 
     /// Removes the requested setting that a word means. Replies once that is persisted.
     fn forget_setting(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
-        let wish = self.machine.wished(word);
+        let wish = self.machine.chosen_setting(word);
         if let Some(wish) = &wish {
             self.feed(Input::ForgetSetting(wish.name.clone()));
         }
@@ -323,7 +323,7 @@ impl SessionTask {
 
     /// The current wait condition, and whether the agent waits for us or has to read first.
     pub(super) fn wait_state(&self) -> Option<WaitState> {
-        let what = self.machine.awaited()?;
+        let what = self.machine.wait_condition()?;
         let is_at_work = match &what {
             WaitCondition::Answer(method) => &**method == "session/prompt",
             WaitCondition::TurnEnd => true,
@@ -348,9 +348,9 @@ impl SessionTask {
     /// The error for a client whose start wait passed before the session was restored or the agent replied to a
     /// request, with the agent's output so far.
     fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> AgentError {
-        let method = pass.and_then(|pass| self.machine.passed_method(pass));
+        let method = pass.and_then(|pass| self.machine.forwarded_method(pass));
         let awaited = method.map(|method| WaitCondition::Answer(method.into()));
-        let missed = self.timers.missed(awaited.or_else(|| self.machine.awaited()));
+        let missed = self.timers.missed(awaited.or_else(|| self.machine.wait_condition()));
         let agent = self.launch.agent.label().into_owned();
         AgentError::SlowStart { agent, missed, limit: wait, said: self.launch.last_words() }
     }

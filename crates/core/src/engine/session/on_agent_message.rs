@@ -317,7 +317,7 @@ impl SessionTask {
             self.journal.append_line(self.now(), turn, line);
         }
         let is_shown = matches!(tool.request, ToolRequest::Write { .. })
-            && tool.request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
+            && tool.request.tool_use().is_some_and(|tool| self.machine.needs_approval(&tool));
         // A pending request is held in memory with all that it wants to write.
         let is_too_long = tool.params.len() + self.permissions.tool_bytes() > PENDING_TOOL_BYTES;
         let Some(agent) = self.agent.live_mut() else { return };

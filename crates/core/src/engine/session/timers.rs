@@ -97,13 +97,13 @@ impl Timers {
             noted.extend(at.map(|at| (turn.id, at)));
         }
         self.turns = noted;
-        self.forwards.retain(|id, _| machine.passed_method(*id).is_some());
+        self.forwards.retain(|id, _| machine.forwarded_method(*id).is_some());
     }
 
     /// The first deadline. An agent that waits for us is not silent.
     pub(crate) fn next(&self, machine: &SessionMachine, agent_waits: bool) -> Option<(Deadline, Instant)> {
         let turns = self.turns.iter().map(|(turn, at)| (Deadline::Turn(*turn), *at));
-        let limit = machine.unstopped().filter(|_| !agent_waits).and_then(|turn| turn.limits.silence);
+        let limit = machine.unstopped_turn().filter(|_| !agent_waits).and_then(|turn| turn.limits.silence);
         let silence =
             limit.and_then(|limit| Some((Deadline::Silence, self.last_exchange.checked_add(limit)?)));
         let forwards = self.forwards.iter().map(|(id, at)| (Deadline::Forward(*id), *at));

@@ -1,6 +1,6 @@
 //! Permission requests that no client can answer, by the policy of their turn.
 
-use super::super::prompting::OPEN_REQUESTS;
+use super::super::state::PromptTurn;
 use super::cases::ended;
 use super::*;
 use crate::model::ToolPolicy;
@@ -171,11 +171,11 @@ fn permission_requests_beyond_the_bound_of_open_ones_are_rejected_at_once() {
         let Input::Permission { tool, has_options, can_approve, .. } = permission("edit") else { panic!() };
         Input::Permission { id: AgentRequestId(format!("{n}").into()), tool, has_options, can_approve }
     };
-    for n in 1..OPEN_REQUESTS {
+    for n in 1..PromptTurn::MAX_PENDING {
         feed(&mut machine, [tool(n)]);
     }
     assert!(
-        matches!(machine.awaited(), Some(WaitCondition::PendingRequests { first, open: OPEN_REQUESTS }) if first == request_id())
+        matches!(machine.wait_condition(), Some(WaitCondition::PendingRequests { first, open: PromptTurn::MAX_PENDING }) if first == request_id())
     );
     let over = AgentRequestId("over".into());
     let Input::Permission { tool, has_options, can_approve, .. } = tool(0) else { panic!() };

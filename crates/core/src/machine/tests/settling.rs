@@ -35,7 +35,7 @@ fn shows(settings: &[OfferedSetting]) -> Input {
 
 fn kept_with(wished: &[Setting]) -> SessionMachine {
     let mut machine = kept(1);
-    machine.settings.wished = wished.to_vec();
+    machine.config.settings.wished = wished.to_vec();
     machine
 }
 
@@ -91,8 +91,8 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
     let expected =
         ["set the option model m2", "set the option effort high", "set the mode plan", "awake", "prompt"];
     assert_eq!(told, expected);
-    assert_eq!(machine.settings.wished, wishes);
-    assert_eq!(machine.settings.unmet, []);
+    assert_eq!(machine.config.settings.wished, wishes);
+    assert_eq!(machine.config.settings.unmet, []);
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
         "prompt".to_owned(),
     ];
     assert_eq!(told, expected);
-    assert_eq!(machine.settings.wished, wishes);
+    assert_eq!(machine.config.settings.wished, wishes);
     let unmet = |name: &str, reason: &str| UnmetSetting { name: named(name), reason: reason.into() };
     let expected = [
         unmet("effort", &died),
         unmet("model", "the agent does not offer this value any more"),
         unmet("gone", "the agent does not offer it in this session"),
     ];
-    assert_eq!(machine.settings.unmet, expected);
+    assert_eq!(machine.config.settings.unmet, expected);
 }
 
 #[test]
@@ -210,11 +210,11 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     let mut machine = live(ALL);
     let answered = |answer| Input::ForwardAnswered { id: ForwardId(1), answer };
     feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
-    assert_eq!(machine.settings.wished, []);
+    assert_eq!(machine.config.settings.wished, []);
     let done = || answered(Ok(Arc::from("{}")));
     // An agent that shows the same value as before has not changed it, regardless of its response.
     feed(&mut machine, [pass_mode(1, "plan"), done()]);
-    assert_eq!(machine.settings.wished, []);
+    assert_eq!(machine.config.settings.wished, []);
     let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::SettingsOffered(offers("plan")), done()]);
     let settings = RecordSettings {
         wished: vec![wish(SettingName::Mode, "plan")],
@@ -224,7 +224,7 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
     // Choosing the current value counts as a choice.
     feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), pass_mode(1, "plan"), done()]);
-    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_choice_that_is_done_after_its_time_is_wished_and_answered_to_nobody() {
     let late = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
     let effects = feed(&mut machine, [Input::SettingsOffered(offers("plan")), late]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ReplyForward(..))), "{effects:?}");
-    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_i
             &mut machine,
             [shows(&[offered("m1")]), Input::Forward(asked), shows(&[offered(shown)]), answer],
         );
-        assert_eq!(machine.settings.wished, [wish(named("model"), wished)], "{shown}");
+        assert_eq!(machine.config.settings.wished, [wish(named("model"), wished)], "{shown}");
     }
 }
 
@@ -259,10 +259,10 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
     let wishes = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
     let mut machine = kept_with(&wishes);
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
-    machine.settings.shown = OfferedSettings(vec![engine.clone()]);
-    machine.settings.unmet = vec![UnmetSetting { name: named("gone"), reason: "why".into() }];
+    machine.config.settings.shown = OfferedSettings(vec![engine.clone()]);
+    machine.config.settings.unmet = vec![UnmetSetting { name: named("gone"), reason: "why".into() }];
     let words = [None, Some("mode"), Some("model"), Some("engine"), Some("gone"), Some("effort")];
-    let meant = words.map(|word| machine.wished(word).map(|wish| wish.name));
+    let meant = words.map(|word| machine.chosen_setting(word).map(|wish| wish.name));
     let expected = [
         Some(SettingName::Mode),
         Some(SettingName::Mode),
@@ -273,9 +273,9 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
     ];
     assert_eq!(meant, expected);
     let effects = feed(&mut machine, [Input::ForgetSetting(named("gone"))]);
-    assert_eq!(effects, [Effect::SaveSettings(machine.settings.clone())]);
-    assert_eq!(machine.settings.wished, wishes[..2]);
-    assert_eq!(machine.settings.unmet, []);
+    assert_eq!(effects, [Effect::SaveSettings(machine.config.settings.clone())]);
+    assert_eq!(machine.config.settings.wished, wishes[..2]);
+    assert_eq!(machine.config.settings.unmet, []);
     feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), Input::ForgetSetting(named("engine"))]);
     let inputs = vec![
         wake(),
@@ -289,7 +289,7 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
 #[test]
 fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_it() {
     let mut machine = wishing();
-    machine.settings.shown = offers("plan");
+    machine.config.settings.shown = offers("plan");
     feed(&mut machine, [wake(), ready(ALL), Input::SessionRestored { agent_session: None }]);
     let reason = "the agent does not offer it in this session".into();
     let expected = RecordSettings {
@@ -297,15 +297,15 @@ fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_
         shown: OfferedSettings::default(),
         unmet: vec![UnmetSetting { name: SettingName::Mode, reason }],
     };
-    assert_eq!(machine.settings, expected);
+    assert_eq!(machine.config.settings, expected);
 }
 
 #[test]
 fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
     let mut machine = in_mode("plan");
     feed(&mut machine, [prompt("p"), Input::SettingsOffered(offers("ask"))]);
-    assert_eq!(machine.settings.wished, []);
-    assert_eq!(machine.settings.shown, offers("ask").kept());
+    assert_eq!(machine.config.settings.wished, []);
+    assert_eq!(machine.config.settings.shown, offers("ask").kept());
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
         shows(&[model("m2"), effort("low")]),
     ];
     feed(&mut machine, inputs);
-    assert_eq!(machine.settings.wished, [wish(named("model"), "m2")]);
+    assert_eq!(machine.config.settings.wished, [wish(named("model"), "m2")]);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
             answered(2),
         ],
     );
-    assert_eq!(machine.settings.wished, [wish(named("m"), "ask")]);
+    assert_eq!(machine.config.settings.wished, [wish(named("m"), "ask")]);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_
 #[test]
 fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
     let mut machine = forking();
-    machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    machine.config.settings.wished = vec![wish(SettingName::Mode, "plan")];
     let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
     let set = Input::SettingsOffered(offers("plan"));
     let inputs = vec![wake(), ready(ALL), Input::SettingsOffered(offers("ask")), opened, set, done()];
@@ -392,5 +392,5 @@ fn an_agent_that_dies_while_it_is_set_fails_whoever_waits_and_the_wishes_stay() 
     feed(&mut machine, inputs);
     let effects = feed(&mut machine, [Input::AgentExited(died())]);
     assert!(effects.contains(&Effect::ReplyWake(Err(WakeError::Agent(died())))), "{effects:?}");
-    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
 }

@@ -232,11 +232,11 @@ fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
 fn a_record_returns_neither_while_a_turn_runs_nor_to_a_foreign_session() {
     let mut busy = live(ALL);
     feed(&mut busy, [prompt("p")]);
-    assert_eq!(busy.refuses_return(&session("s1")), Some(WakeError::Busy));
+    assert_eq!(busy.return_refusal(&session("s1")), Some(WakeError::Busy));
     assert_eq!(feed(&mut busy, [Input::Return(session("s1"))]), []);
     let foreign = session("other");
-    assert_eq!(kept(1).refuses_return(&foreign), Some(WakeError::UnknownSession(foreign.clone())));
-    assert_eq!(kept(1).refuses_return(&session("s1")), None);
+    assert_eq!(kept(1).return_refusal(&foreign), Some(WakeError::UnknownSession(foreign.clone())));
+    assert_eq!(kept(1).return_refusal(&session("s1")), None);
     // The current session is restored as by a wake.
     let effects = feed(&mut kept(1), [Input::Return(session("s1")), ready(LOAD), restored()]);
     assert_eq!(awakenings(&effects), [Ok(WakeOutcome::Restored { rung: Rung::Load, replay: None })]);
@@ -301,8 +301,8 @@ fn a_reset_waits_for_no_start_that_is_under_way() {
     let reset = || Input::Wake(WakeOptions { fallback: Fallback::Reset, carry_history: false });
     let mut starting = kept(1);
     feed(&mut starting, [Input::Wake(WakeOptions::default())]);
-    assert_eq!(starting.refuses_reset(), Some(WakeError::Busy));
-    assert_eq!(kept(1).refuses_reset(), None);
+    assert_eq!(starting.reset_refusal(), Some(WakeError::Busy));
+    assert_eq!(kept(1).reset_refusal(), None);
     // A reset in progress stays a reset, regardless of other clients' options.
     let never = WakeOptions { fallback: Fallback::Never, carry_history: false };
     let effects = feed(&mut kept(1), [reset(), Input::Wake(never), ready(ALL)]);

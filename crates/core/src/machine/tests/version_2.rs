@@ -151,7 +151,7 @@ fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_ho
     assert_eq!(feed(&mut machine, [late]), []);
 
     assert_eq!(feed(&mut machine, [pass(2), Input::ForwardCancelled(ForwardId(2))]), [withdraw(2), idle()]);
-    assert_eq!((machine.is_idle(), machine.awaited()), (true, None));
+    assert_eq!((machine.is_idle(), machine.wait_condition()), (true, None));
     assert!(feed(&mut machine, [Input::Park]).contains(&Effect::StopAgent(None)));
 
     // Only the authors of an extension's method know how long it may take.

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn every_state_in_which_something_is_waited_for_says_what() {
-    let said = |machine: &SessionMachine| match machine.awaited() {
+    let said = |machine: &SessionMachine| match machine.wait_condition() {
         None => "-".to_owned(),
         Some(WaitCondition::AgentStart) => "start".to_owned(),
         Some(WaitCondition::LoadTime) => "the time to load".to_owned(),

@@ -104,12 +104,12 @@ fn late_updates_are_owed_while_they_continue_the_replay() {
     replay(&mut alignment, &[user("one"), agent("fi")]);
     assert_eq!(alignment.verdict(), Some(ReplayVerdict::Shorter));
     for update in [agent("rst"), user("t"), user("wo"), tool(), agent("sec")] {
-        assert_eq!(alignment.late(&update), LateStep::Owed, "{update:?}");
+        assert_eq!(alignment.late(&update), LateStep::Replayed, "{update:?}");
     }
     assert_eq!(alignment.late(&Update::State), LateStep::New);
-    assert!(alignment.is_owed());
-    assert_eq!(alignment.late(&agent("ond")), LateStep::Owed);
-    assert!(!alignment.is_owed());
+    assert!(alignment.expects_more());
+    assert_eq!(alignment.late(&agent("ond")), LateStep::Replayed);
+    assert!(!alignment.expects_more());
     assert_eq!(alignment.late(&agent("ond")), LateStep::New);
 }
 
@@ -118,7 +118,7 @@ fn the_first_late_update_that_does_not_fit_ends_what_is_owed() {
     let mut alignment = ours(&[("one", true, "first")]);
     replay(&mut alignment, &[user("one")]);
     assert_eq!(alignment.late(&agent("other")), LateStep::New);
-    assert!(!alignment.is_owed());
+    assert!(!alignment.expects_more());
     assert_eq!(alignment.late(&agent("first")), LateStep::New);
 }
 
@@ -126,7 +126,7 @@ fn the_first_late_update_that_does_not_fit_ends_what_is_owed() {
 fn a_complete_replay_owes_nothing() {
     let mut alignment = ours(&[("one", true, "first")]);
     replay(&mut alignment, &[user("one"), agent("first")]);
-    assert!(!alignment.is_owed());
+    assert!(!alignment.expects_more());
     assert_eq!(alignment.late(&agent("first")), LateStep::New);
 }
 
@@ -136,14 +136,14 @@ fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
     let mut alignment = ours(interrupted);
     replay(&mut alignment, &[user("one"), agent("1"), user("two")]);
     assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same));
-    assert!(!alignment.is_owed());
+    assert!(!alignment.expects_more());
     assert_eq!(alignment.late(&agent("tick0 ")), LateStep::New);
 
     // A prompt that others followed may be replayed, and is recognised.
     let mut alignment = ours(&[("one", false, "tick0 "), ("two", true, "2")]);
     replay(&mut alignment, &[user("one")]);
     for update in [agent("tick0 "), user("two"), agent("2")] {
-        assert_eq!(alignment.late(&update), LateStep::Owed, "{update:?}");
+        assert_eq!(alignment.late(&update), LateStep::Replayed, "{update:?}");
     }
 }
 

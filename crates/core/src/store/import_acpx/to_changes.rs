@@ -179,7 +179,7 @@ impl RecordImport {
         let before = self.lineage.as_ref().unwrap_or(&self.row);
         let mut lineage = before.clone();
         if lineage.current().session == told.session {
-            lineage.tell_inner_id(told.agent_session.clone(), self.used_at);
+            lineage.set_agent_session(told.agent_session.clone(), self.used_at);
         } else {
             let (session, inner) = (told.session.clone(), told.agent_session.clone());
             lineage.replace(session, inner, LineageReason::LoadFailed, self.used_at);
