@@ -388,7 +388,7 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
         allowance: Allowance {
             approve_all: args.allow_approve_all,
             stdio_servers: args.allow_stdio_servers,
-            besides: args.allow_meta,
+            agent_fields: args.allow_meta,
         },
     };
     (command, args.session)

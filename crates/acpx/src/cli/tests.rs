@@ -220,7 +220,7 @@ fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
                 "--insecure-public",
             ],
             named("claude"),
-            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false, besides: false } })",
+            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false, agent_fields: false } })",
         ),
         (
             &[
@@ -234,7 +234,7 @@ fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
                 "--allow-meta",
             ],
             AgentChoice::Default,
-            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true, besides: true } })",
+            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true, agent_fields: true } })",
         ),
         (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
         (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),

@@ -48,7 +48,7 @@ impl HttpConnection {
         server.connections().insert(connection.id.clone(), Arc::clone(&connection));
         let (begun, serving) = (Arc::clone(&connection), Arc::clone(server));
         server.spawn(async move {
-            begun.see_through(&serving, incoming, early).await;
+            begun.forward_messages(&serving, incoming, early).await;
             serving.connections().remove(&begun.id);
             begun.over();
             drop(admission);
@@ -88,8 +88,13 @@ impl HttpConnection {
     }
 
     /// Routes the host's messages into the streams until the connection ends.
-    async fn see_through(&self, server: &HttpServer, mut incoming: InboundStream, early: Vec<RpcMessage>) {
-        let told = async {
+    async fn forward_messages(
+        &self,
+        server: &HttpServer,
+        mut incoming: InboundStream,
+        early: Vec<RpcMessage>,
+    ) {
+        let forwarding = async {
             for message in early {
                 if !self.pass(&message).await {
                     return;
@@ -103,9 +108,9 @@ impl HttpConnection {
         };
         let mut ended = self.ended.subscribe();
         tokio::select! {
-            () = told => {}
+            () = forwarding => {}
             _ = ended.wait_for(|ended| *ended) => {}
-            () = server.unwelcome(self.token.as_deref()) => {}
+            () = server.must_disconnect(self.token.as_deref()) => {}
             () = self.idle() => {}
         }
     }

@@ -3,6 +3,7 @@
 //! Each side pings the other periodically and closes a connection that stays silent. Partial progress of a long message
 //! counts as activity.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::wire::InboundStream;
@@ -14,7 +15,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::limits::{MeteredStream, ReceiveBudget};
+use super::limits::ReceiveBudget;
+use super::observed_stream::ObservedStream;
 use super::{as_line, longest_line};
 
 /// Interval of pings.
@@ -29,7 +31,7 @@ pub(crate) const FROM_CLIENT: usize = 6;
 pub(crate) const FROM_SERVER: usize = 2;
 
 /// A WebSocket whose bytes are counted.
-pub(crate) type Socket<S> = WebSocketStream<MeteredStream<S>>;
+pub(crate) type Socket<S> = WebSocketStream<ObservedStream<S, Arc<ReceiveBudget>>>;
 
 /// The next event of a WebSocket.
 #[derive(Debug)]
@@ -66,7 +68,7 @@ pub(crate) fn config() -> WebSocketConfig {
 /// Waits for the next event. `head` is the frame overhead of the other side's short frames.
 ///
 /// Pings and pongs may arrive between the fragments of a message, so only their own bytes are returned to the budget.
-pub(crate) async fn hear<S>(
+pub(crate) async fn receive<S>(
     source: &mut SplitStream<Socket<S>>,
     load: &ReceiveBudget,
     head: usize,
@@ -75,13 +77,13 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
-        let due = load.heard() + SILENCE;
+        let due = load.received_at() + SILENCE;
         // Data that is ready to be read counts as activity, even if it is read late.
         let frame = tokio::select! {
             biased;
             frame = source.next() => frame,
             () = sleep_until(due) => {
-                if load.heard() + SILENCE <= Instant::now() {
+                if load.received_at() + SILENCE <= Instant::now() {
                     return FrameEvent::Silence;
                 }
                 continue;
@@ -101,7 +103,7 @@ where
 }
 
 /// Sends all incoming messages, and pings between them, until there are none left.
-pub(crate) async fn say<S>(
+pub(crate) async fn send_all<S>(
     sink: &mut SplitSink<Socket<S>, Message>,
     incoming: &mut InboundStream,
     load: &ReceiveBudget,
@@ -144,7 +146,7 @@ where
         // A ping waits behind a long frame, so progress on the frame counts as a sign of life.
         is_long |= sent.is_err();
         if is_long && load.written() > written {
-            load.is_there();
+            load.note_activity();
         }
         match sent {
             Ok(sent) => return Some(sent),

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use acpx_core::sync::Lock;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+
+use super::observed_stream::StreamObserver;
 
 /// Counts items per key.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct KeyedCounter<K>(Lock<HashMap<K, usize>>);
 /// RAII guard of one counted item; dropping it decrements the count.
 #[derive(Debug)]
 pub(crate) struct KeyedCountGuard<K: Eq + Hash> {
-    shares: Arc<KeyedCounter<K>>,
-    who: K,
+    counter: Arc<KeyedCounter<K>>,
+    key: K,
 }
 
 impl<K> Default for KeyedCounter<K> {
@@ -35,25 +35,25 @@ impl<K> Default for KeyedCounter<K> {
 
 impl<K: Eq + Hash + Clone> KeyedCounter<K> {
     /// Counts one more item for a key, unless it has `most` already.
-    pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<KeyedCountGuard<K>> {
+    pub(crate) fn take(self: &Arc<Self>, key: &K, most: usize) -> Option<KeyedCountGuard<K>> {
         let mut counts = self.0.lock();
-        let count = counts.entry(who.clone()).or_default();
+        let count = counts.entry(key.clone()).or_default();
         if *count >= most {
             return None;
         }
         *count += 1;
         drop(counts);
-        Some(KeyedCountGuard { shares: Arc::clone(self), who: who.clone() })
+        Some(KeyedCountGuard { counter: Arc::clone(self), key: key.clone() })
     }
 }
 
 impl<K: Eq + Hash> Drop for KeyedCountGuard<K> {
     fn drop(&mut self) {
-        let mut counts = self.shares.0.lock();
-        if let Some(count) = counts.get_mut(&self.who) {
+        let mut counts = self.counter.0.lock();
+        if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.who);
+                counts.remove(&self.key);
             }
         }
     }
@@ -70,7 +70,7 @@ pub(crate) struct ReceiveBudget {
 struct ReceiveUsage {
     bytes: Option<OwnedSemaphorePermit>,
     /// When bytes last arrived.
-    heard: Instant,
+    received_at: Instant,
     /// Number of bytes sent to the client.
     written: u64,
 }
@@ -80,7 +80,7 @@ impl ReceiveBudget {
     pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
         Arc::new(Self {
             room,
-            held: Lock::new(ReceiveUsage { bytes: None, heard: Instant::now(), written: 0 }),
+            held: Lock::new(ReceiveUsage { bytes: None, received_at: Instant::now(), written: 0 }),
         })
     }
 
@@ -89,7 +89,7 @@ impl ReceiveBudget {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(bytes) else { return false };
         let mut held = self.held.lock();
-        held.heard = Instant::now();
+        held.received_at = Instant::now();
         match &mut held.bytes {
             Some(held) => held.merge(more),
             None => held.bytes = Some(more),
@@ -112,8 +112,8 @@ impl ReceiveBudget {
     }
 
     /// Records a sign of life other than received bytes.
-    pub(crate) fn is_there(&self) {
-        self.held.lock().heard = Instant::now();
+    pub(crate) fn note_activity(&self) {
+        self.held.lock().received_at = Instant::now();
     }
 
     /// Number of bytes sent to the client.
@@ -122,52 +122,30 @@ impl ReceiveBudget {
     }
 
     /// When bytes last arrived, or another sign of life.
-    pub(crate) fn heard(&self) -> Instant {
-        self.held.lock().heard
+    pub(crate) fn received_at(&self) -> Instant {
+        self.held.lock().received_at
     }
 }
 
-/// A stream that counts every byte. A read beyond the budget fails.
-pub(crate) struct MeteredStream<S> {
-    pub(crate) stream: S,
-    pub(crate) load: Arc<ReceiveBudget>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
+/// Counts the bytes of a stream. A read beyond the budget fails.
+impl StreamObserver for Arc<ReceiveBudget> {
+    fn on_read(
+        &mut self,
+        read: Poll<io::Result<()>>,
+        bytes: usize,
+        _: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let came = buffer.filled().len() - before;
-        if came > 0 && !self.load.add(came) {
+        if bytes > 0 && !self.add(bytes) {
             return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
         }
         read
     }
-}
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+    fn on_write(&mut self, written: Poll<io::Result<usize>>, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.load.held.lock().written += bytes as u64;
+            self.held.lock().written += bytes as u64;
         }
         written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -175,6 +153,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
+    use super::super::observed_stream::ObservedStream;
     use super::*;
 
     #[test]
@@ -194,7 +173,7 @@ mod tests {
         let room = Arc::new(Semaphore::new(10));
         let (one, other) = (ReceiveBudget::new(Arc::clone(&room)), ReceiveBudget::new(Arc::clone(&room)));
         let (near, mut far) = duplex(64);
-        let mut near = MeteredStream { stream: near, load: Arc::clone(&one) };
+        let mut near = ObservedStream::new(near, Arc::clone(&one));
         far.write_all(&[0; 7]).await.unwrap();
         near.read_exact(&mut [0; 7]).await.unwrap();
         assert!(!other.add(4) && other.add(3));

@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod frames;
 pub(crate) mod guard;
 pub(crate) mod limits;
+pub(crate) mod observed_stream;
 pub(crate) mod peer_process;
 pub(crate) mod refusal;
 pub(crate) mod request;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use acpx_core::wire::{InboundStream, RpcId, RpcMessage};
 use bytes::Buf;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
@@ -37,16 +37,11 @@ const FOR_PAGES: [(HeaderName, &str); 3] = [
 ];
 
 /// Handles a request and returns its response.
-pub(crate) async fn answer<B>(
+pub(crate) async fn answer(
     server: &Arc<HttpServer>,
     ends: SocketAddresses,
-    request: Request<B>,
-) -> Response<ResponseBody>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let mut response = respond(server, ends, request).await.unwrap_or_else(|refusal| refusal.response());
     let allowed = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| server.guard.allows(origin));
@@ -59,16 +54,11 @@ where
     response
 }
 
-async fn respond<B>(
+async fn respond(
     server: &Arc<HttpServer>,
     ends: SocketAddresses,
-    request: Request<B>,
-) -> Result<Response<ResponseBody>, HttpRefusal>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, HttpRefusal> {
     if request.uri().path() != PATH {
         return Err(HttpRefusal::Path);
     }
@@ -113,16 +103,11 @@ async fn admit(server: &HttpServer, shown: RequestCredential<'_>) -> Result<Opti
     }
 }
 
-async fn post<B>(
+async fn post(
     server: &Arc<HttpServer>,
     caller: Caller,
-    request: Request<B>,
-) -> Result<Response<ResponseBody>, HttpRefusal>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, HttpRefusal> {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -148,11 +133,7 @@ where
 }
 
 /// Reads a body and parses it as a message.
-async fn read<B>(body: B, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal>
-where
-    B: Body,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn read(body: Incoming, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal> {
     if body.size_hint().lower() > longest as u64 {
         return Err(HttpRefusal::TooLong);
     }
@@ -162,11 +143,7 @@ where
 }
 
 /// Collects a body's bytes within the receive budget.
-async fn gather<B>(body: Limited<B>, load: &ReceiveBudget) -> Result<Vec<u8>, HttpRefusal>
-where
-    B: Body,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn gather(body: Limited<Incoming>, load: &ReceiveBudget) -> Result<Vec<u8>, HttpRefusal> {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
     while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| HttpRefusal::Slow)? {

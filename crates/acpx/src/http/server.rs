@@ -17,10 +17,10 @@ use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
 use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
-use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -30,10 +30,11 @@ use super::connection::HttpConnection;
 use super::guard::{Guard, is_loopback};
 use super::limits;
 use super::limits::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
+use super::observed_stream::ObservedStream;
 use super::peer_process::{SocketAddresses, SocketOwner};
 use super::refusal::HttpRefusal;
 use super::request;
-use super::timeouts::DeadlineStream;
+use super::timeouts::StreamDeadlines;
 use super::tokens::{self, Tokens};
 
 /// Maximum number of open sockets. Further connections wait in the listener's backlog.
@@ -124,7 +125,7 @@ pub(crate) struct Allowance {
     /// Start programs on this machine as MCP servers.
     pub(crate) stdio_servers: bool,
     /// Forward agent-specific fields to the agent.
-    pub(crate) besides: bool,
+    pub(crate) agent_fields: bool,
 }
 
 /// The sender of an admitted request.
@@ -137,7 +138,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Key under which this caller's resources are counted.
-    fn who(&self) -> String {
+    fn quota_key(&self) -> String {
         match &self.token {
             Some(token) => format!("token {token}"),
             None => format!("address {}", self.ends.theirs.ip().to_canonical()),
@@ -172,7 +173,7 @@ impl HttpServer {
                 client,
                 approve_all: allowance.approve_all,
                 stdio_servers: allowance.stdio_servers,
-                besides: allowance.besides,
+                besides: allowance.agent_fields,
                 ..RemoteClientMeta::default()
             },
             hosts,
@@ -220,14 +221,14 @@ impl HttpServer {
         }
         self.stopping.send_replace(true);
         // A client that does not read the shutdown notice in time is cut off.
-        drop(tokio::time::timeout(FAREWELL, self.all_gone()).await);
+        drop(tokio::time::timeout(FAREWELL, self.clients_gone()).await);
         let left = std::mem::take(&mut *self.tasks.lock());
         drop(left);
-        self.look_at_tokens().await;
+        self.refresh_tokens().await;
     }
 
     /// Waits until no client is connected to the host.
-    async fn all_gone(&self) {
+    async fn clients_gone(&self) {
         drop(self.clients.acquire_many(u32::try_from(CLIENTS).unwrap_or(u32::MAX)).await);
     }
 
@@ -240,16 +241,21 @@ impl HttpServer {
         // Messages are small and latency-sensitive, so do not batch them.
         drop(stream.set_nodelay(true));
         match tls {
-            None => self.speak(ends, TokioIo::new(DeadlineStream::new(stream, PATIENCE))).await,
+            None => self.serve_http(ends, stream).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-                    self.speak(ends, TokioIo::new(DeadlineStream::new(stream, PATIENCE))).await;
+                    self.serve_http(ends, stream).await;
                 }
             }
         }
     }
 
-    async fn speak(self: Arc<Self>, ends: SocketAddresses, io: impl Read + Write + Unpin + Send + 'static) {
+    async fn serve_http(
+        self: Arc<Self>,
+        ends: SocketAddresses,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) {
+        let io = TokioIo::new(ObservedStream::new(stream, StreamDeadlines::new(PATIENCE)));
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD);
         builder
@@ -277,10 +283,10 @@ impl HttpServer {
     /// Connects a client to the host, unless a limit is reached.
     pub(crate) async fn join(self: &Arc<Self>, caller: &Caller) -> Result<HostLink, HttpRefusal> {
         let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| HttpRefusal::Full)?;
-        let who = caller.who();
+        let who = caller.quota_key();
         let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(HttpRefusal::Full)?;
-        let (asking, home) = (caller.clone(), self.home.clone());
-        let confined = tokio::task::spawn_blocking(move || asking.is_confined(&home)).await;
+        let (caller, home) = (caller.clone(), self.home.clone());
+        let confined = tokio::task::spawn_blocking(move || caller.is_confined(&home)).await;
         // If the check fails, treat the caller as confined.
         let confined = confined.unwrap_or(true);
         let bridge = (self.hosts.bridge)(&RemoteClientMeta { who, confined, ..self.client.clone() });
@@ -313,7 +319,7 @@ impl HttpServer {
 
     /// Waits until a client must be disconnected: its token is revoked, it has none and now needs one, or the server
     /// stops.
-    pub(crate) async fn unwelcome(&self, token: Option<&str>) {
+    pub(crate) async fn must_disconnect(&self, token: Option<&str>) {
         let revoked = async {
             match token {
                 Some(token) => self.revoked(token).await,
@@ -382,12 +388,12 @@ impl HttpServer {
                 _ = looks.tick() => {}
                 () = &mut stopped => return,
             }
-            self.look_at_tokens().await;
+            self.refresh_tokens().await;
         }
     }
 
     /// Persists recent token uses and publishes the current token snapshot.
-    async fn look_at_tokens(&self) {
+    async fn refresh_tokens(&self) {
         let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses.lock()));
         let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
         // An unreadable token file admits no new clients and disconnects none.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use acpx_core::wire::Peer;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
+use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -24,7 +25,8 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use super::CONNECTION;
 use super::events::ResponseBody;
 use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, config};
-use super::limits::{MeteredStream, ReceiveBudget};
+use super::limits::ReceiveBudget;
+use super::observed_stream::ObservedStream;
 use super::refusal::HttpRefusal;
 use super::server::{Caller, HostLink, HttpServer};
 
@@ -38,23 +40,23 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// Upgrades a request to a WebSocket and spawns a task that serves it.
-pub(super) async fn upgrade<B: Send + 'static>(
+pub(super) async fn upgrade(
     server: &Arc<HttpServer>,
     caller: Caller,
-    request: Request<B>,
+    request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, HttpRefusal> {
     let response = create_response_with_body(&request, || ResponseBody::text(""));
     let mut response = response.map_err(|error| HttpRefusal::WebSocket(error.to_string()))?;
-    let joined = server.join(&caller).await?;
+    let link = server.join(&caller).await?;
     let id = HeaderValue::from_str(&acpx_core::wire::new_uuid().to_string()).expect("a UUID is ASCII");
     response.headers_mut().insert(CONNECTION, id);
     let serving = Arc::clone(server);
     server.spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
         let load = serving.load();
-        let stream = MeteredStream { stream: TokioIo::new(upgraded), load: Arc::clone(&load) };
+        let stream = ObservedStream::new(TokioIo::new(upgraded), Arc::clone(&load));
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
-        serve(socket, &load, joined, &serving, caller.token.as_deref()).await;
+        serve(socket, &load, link, &serving, caller.token.as_deref()).await;
     });
     Ok(response)
 }
@@ -62,23 +64,23 @@ pub(super) async fn upgrade<B: Send + 'static>(
 async fn serve<S>(
     socket: Socket<S>,
     load: &ReceiveBudget,
-    joined: HostLink,
+    link: HostLink,
     server: &HttpServer,
     token: Option<&str>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let HostLink { peer, mut incoming, admission: _admission } = joined;
+    let HostLink { peer, mut incoming, admission: _admission } = link;
     let (mut sink, source) = socket.split();
     let note_use = || token.into_iter().for_each(|token| server.note_use(token));
     let why = tokio::select! {
-        why = hear(source, &peer, load, note_use) => why,
-        unsaid = frames::say(&mut sink, &mut incoming, load) => match unsaid {
+        why = forward(source, &peer, load, note_use) => why,
+        send_error = frames::send_all(&mut sink, &mut incoming, load) => match send_error {
             FrameSendError::Over => CloseReason::NoHost,
             FrameSendError::Slow => CloseReason::Slow,
             FrameSendError::Gone(_) => CloseReason::Gone,
         },
-        () = server.unwelcome(token) => CloseReason::Unwelcome,
+        () = server.must_disconnect(token) => CloseReason::Unwelcome,
     };
     let farewell = async {
         match why.words() {
@@ -142,24 +144,24 @@ impl CloseReason {
 }
 
 /// Forwards the client's messages. Malformed ones are forwarded too; the bridge counts them and replies.
-async fn hear<S>(
+async fn forward<S>(
     mut source: SplitStream<Socket<S>>,
     peer: &Peer,
     load: &ReceiveBudget,
-    heard: impl Fn(),
+    on_line: impl Fn(),
 ) -> CloseReason
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
-        let line = match frames::hear(&mut source, load, FROM_CLIENT).await {
+        let line = match frames::receive(&mut source, load, FROM_CLIENT).await {
             FrameEvent::Line(line) => line,
             FrameEvent::Silence => return CloseReason::Silent,
             FrameEvent::Binary => return CloseReason::NoText,
             FrameEvent::Closed(_) | FrameEvent::Broken(None) => return CloseReason::Gone,
             FrameEvent::Broken(Some(error)) => return CloseReason::of(&error),
         };
-        heard();
+        on_line();
         if peer.send(line).await.is_err() {
             return CloseReason::NoHost;
         }
@@ -183,7 +185,7 @@ mod tests {
     ) -> (Socket<tokio::io::DuplexStream>, Arc<ReceiveBudget>, tokio::io::DuplexStream) {
         let (near, far) = tokio::io::duplex(1024);
         let load = ReceiveBudget::new(Arc::new(Semaphore::new(room)));
-        let stream = MeteredStream { stream: near, load: Arc::clone(&load) };
+        let stream = ObservedStream::new(near, Arc::clone(&load));
         (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await, load, far)
     }
 
@@ -192,13 +194,13 @@ mod tests {
         let (socket, load, _unread) = socket(1024).await;
         let (mut sink, _source) = socket.split();
         let ((host, _), (_, mut incoming)) = memory(WireLimits::default());
-        let telling = tokio::spawn(async move {
+        let sending = tokio::spawn(async move {
             let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(4096));
             while host.send(line.clone()).await.is_ok() {}
         });
-        assert!(matches!(frames::say(&mut sink, &mut incoming, &load).await, FrameSendError::Slow));
+        assert!(matches!(frames::send_all(&mut sink, &mut incoming, &load).await, FrameSendError::Slow));
         drop(incoming);
-        telling.await.unwrap();
+        sending.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -218,8 +220,8 @@ mod tests {
         };
         let read = tokio::select! {
             read = reading => read,
-            unsaid = frames::say(&mut sink, &mut incoming, &load) => panic!("{unsaid:?}"),
-            why = hear(source, &near, &load, || {}) => panic!("{why:?}"),
+            send_error = frames::send_all(&mut sink, &mut incoming, &load) => panic!("{send_error:?}"),
+            why = forward(source, &near, &load, || {}) => panic!("{why:?}"),
         };
         assert_eq!(&read[4..], line.as_bytes());
     }
@@ -229,20 +231,20 @@ mod tests {
         let room = Arc::new(Semaphore::new(1024));
         let (near, mut far) = tokio::io::duplex(1024);
         let load = ReceiveBudget::new(Arc::clone(&room));
-        let stream = MeteredStream { stream: near, load: Arc::clone(&load) };
+        let stream = ObservedStream::new(near, Arc::clone(&load));
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
         let (_sink, mut source) = socket.split();
         let piece = [&[0x01, 0x80 | 0x64, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
         let ping = [&[0x89, 0x80 | 7, 0, 0, 0, 0][..], &[b'p'; 7]].concat();
         far.write_all(&[&piece[..], &ping].concat()).await.unwrap();
         {
-            let mut hearing = std::pin::pin!(frames::hear(&mut source, &load, FROM_CLIENT));
-            let heard = futures_util::poll!(&mut hearing);
-            assert!(heard.is_pending(), "{heard:?}");
+            let mut receiving = std::pin::pin!(frames::receive(&mut source, &load, FROM_CLIENT));
+            let received = futures_util::poll!(&mut receiving);
+            assert!(received.is_pending(), "{received:?}");
         }
         assert_eq!(1024 - room.available_permits(), piece.len());
         far.write_all(&[0x80, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
-        let FrameEvent::Line(line) = frames::hear(&mut source, &load, FROM_CLIENT).await else {
+        let FrameEvent::Line(line) = frames::receive(&mut source, &load, FROM_CLIENT).await else {
             panic!("no line")
         };
         assert_eq!(line, format!("{}y", "x".repeat(100)));
@@ -256,8 +258,8 @@ mod tests {
             far.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
             // The host was slow to accept the previous message.
             tokio::time::advance(SILENCE * 2).await;
-            let heard = frames::hear(&mut source, &load, FROM_CLIENT).await;
-            assert!(matches!(heard, FrameEvent::Line(_)), "{heard:?}");
+            let received = frames::receive(&mut source, &load, FROM_CLIENT).await;
+            assert!(matches!(received, FrameEvent::Line(_)), "{received:?}");
         }
     }
 
@@ -274,7 +276,7 @@ mod tests {
                 far.write_all(&[byte]).await.unwrap();
             }
         };
-        let (why, ()) = tokio::join!(hear(source, &host, &load, || {}), slow);
+        let (why, ()) = tokio::join!(forward(source, &host, &load, || {}), slow);
         assert_eq!((why, began.elapsed()), (CloseReason::Silent, SILENCE / 2 * 5 + SILENCE));
     }
 
@@ -294,7 +296,7 @@ mod tests {
             let (_sink, source) = socket.split();
             let ((host, _incoming), _other) = memory(WireLimits::default());
             far.write_all(bytes).await.unwrap();
-            let why = hear(source, &host, &load, || {}).await;
+            let why = forward(source, &host, &load, || {}).await;
             assert_eq!(why.words().map(|(code, _)| code), Some(code), "{case}");
         }
     }

@@ -9,7 +9,7 @@ use acpx_core::protocol::OptionMeta;
 use acpx_core::wire::{RpcError, RpcId, RpcMessage};
 use serde_json::Value;
 
-use super::question::{BRIEF, WORDS, one_line};
+use super::sanitize::{BRIEF, agent_text, one_line};
 
 /// How many open requests are tracked. An agent has a few at a time; beyond the limit the oldest is dropped.
 const OPEN: usize = 64;
@@ -65,25 +65,25 @@ impl AgentRequest {
             "fs/read_text_file" | "fs/write_text_file" => {
                 let line = params.get("line").and_then(Value::as_u64);
                 let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-                RequestSubject::File(shown(text("/path").unwrap_or("-")) + &line)
+                RequestSubject::File(agent_text(text("/path").unwrap_or("-")) + &line)
             }
             "terminal/create" => {
                 let args = params.get("args").and_then(Value::as_array).into_iter().flatten();
                 let line = command_line(text("/command").unwrap_or("-"), args.filter_map(Value::as_str));
-                RequestSubject::Command(shown(&line))
+                RequestSubject::Command(agent_text(&line))
             }
             "session/request_permission" => {
                 // Version 2 has the request's own text as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
-                RequestSubject::Permission(brief(title), OptionMeta::of_request(&params))
+                RequestSubject::Permission(one_line(title, BRIEF), OptionMeta::of_request(&params))
             }
             _ if method.starts_with("terminal/") => {
                 RequestSubject::Terminal(text("/terminalId").unwrap_or("-").into())
             }
             _ => RequestSubject::Other,
         };
-        Self { method: shown(method), subject }
+        Self { method: agent_text(method), subject }
     }
 
     /// Its subject on one line, with a word for its kind, if it has one.
@@ -110,9 +110,9 @@ impl AgentRequest {
             (Some("selected"), Some(chosen)) => {
                 let name = options.iter().find(|option| option.option_id == chosen);
                 let name = name.map_or(chosen, OptionMeta::label);
-                format!("answered {}", shown(name))
+                format!("answered {}", agent_text(name))
             }
-            (Some(outcome), _) => shown(outcome),
+            (Some(outcome), _) => agent_text(outcome),
             (None, _) => "not answered".to_owned(),
         }
     }
@@ -149,8 +149,8 @@ impl RequestOutcome {
         let error = RpcError::read(error);
         match error.code {
             CANCELLED => Self::Cancelled,
-            _ if is_denial(&error) => Self::Denied(shown(&error.message)),
-            _ => Self::Failed(shown(&error.message)),
+            _ if is_denial(&error) => Self::Denied(agent_text(&error.message)),
+            _ => Self::Failed(agent_text(&error.message)),
         }
     }
 }
@@ -186,14 +186,4 @@ impl<T> UnansweredRequests<T> {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
-}
-
-/// An agent's words within a line of acpx.
-pub(super) fn shown(words: &str) -> String {
-    one_line(words, WORDS)
-}
-
-/// The same, cut to what identifies it.
-pub(super) fn brief(words: &str) -> String {
-    one_line(words, BRIEF)
 }

@@ -127,6 +127,13 @@ impl Console<'_> {
         }
     }
 
+    /// Writes a notice after all data written so far.
+    pub(super) fn flush_and_notice(&mut self, text: &str) -> io::Result<()> {
+        self.flush()?;
+        self.notice(text);
+        Ok(())
+    }
+
     /// Reports what is being done, in verbose mode.
     pub(crate) fn detail(&mut self, text: &str) {
         if self.mode.verbose {

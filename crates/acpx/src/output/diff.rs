@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use imara_diff::{Algorithm, Diff, InternedInput};
 
+use super::sanitize::shorten;
+
 /// How many context lines surround a change.
 const CONTEXT: usize = 3;
 /// How many lines are shown.
@@ -16,8 +18,8 @@ const WIDTH: usize = 240;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiffLine<'a> {
     Same(&'a str),
-    Gone(&'a str),
-    Come(&'a str),
+    Removed(&'a str),
+    Added(&'a str),
 }
 
 /// The diff between two texts of a file; without an old text the file is new.
@@ -41,20 +43,20 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
             writeln!(shown, "@@ -{old_at},{} +{new_at},{} @@", count(within, is_old), count(within, is_new));
         (room, left_out) = (room - 1, left_out - 1);
         // If not everything fits, removed lines must not crowd out the added ones.
-        let mut gone = if within.len() > room { room / 2 } else { within.len() };
+        let mut removed_left = if within.len() > room { room / 2 } else { within.len() };
         for line in within {
             let (sign, text) = match line {
-                DiffLine::Gone(_) if gone == 0 => continue,
-                DiffLine::Gone(text) => ('-', text),
+                DiffLine::Removed(_) if removed_left == 0 => continue,
+                DiffLine::Removed(text) => ('-', text),
                 DiffLine::Same(text) => (' ', text),
-                DiffLine::Come(text) => ('+', text),
+                DiffLine::Added(text) => ('+', text),
             };
             if room == 0 {
                 break;
             }
-            gone -= usize::from(sign == '-');
+            removed_left -= usize::from(sign == '-');
             (room, left_out) = (room - 1, left_out - 1);
-            let _ = writeln!(shown, "{sign}{}", cut(text));
+            let _ = writeln!(shown, "{sign}{}", shorten(text, WIDTH));
         }
     }
     if left_out > 0 {
@@ -63,19 +65,12 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
     shown
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}... ({} more characters)", &line[..end], line[end..].chars().count()),
-        None => line.to_owned(),
-    }
-}
-
 fn is_old(line: &DiffLine<'_>) -> bool {
-    !matches!(line, DiffLine::Come(_))
+    !matches!(line, DiffLine::Added(_))
 }
 
 fn is_new(line: &DiffLine<'_>) -> bool {
-    !matches!(line, DiffLine::Gone(_))
+    !matches!(line, DiffLine::Removed(_))
 }
 
 fn count(lines: &[DiffLine<'_>], which: fn(&DiffLine<'_>) -> bool) -> usize {
@@ -111,8 +106,8 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
         );
         lines.extend(old[at..before.start].iter().copied().map(DiffLine::Same));
         at = before.end;
-        lines.extend(old[before].iter().copied().map(DiffLine::Gone));
-        lines.extend(new[after].iter().copied().map(DiffLine::Come));
+        lines.extend(old[before].iter().copied().map(DiffLine::Removed));
+        lines.extend(new[after].iter().copied().map(DiffLine::Added));
     }
     lines.extend(old[at..].iter().copied().map(DiffLine::Same));
     lines
@@ -211,7 +206,7 @@ mod tests {
             let lines = compare(&old, &new);
             let text = |which: fn(&DiffLine<'_>) -> bool| -> Vec<&str> {
                 lines.iter().filter(|line| which(line)).map(|line| match line {
-                    DiffLine::Same(text) | DiffLine::Gone(text) | DiffLine::Come(text) => *text,
+                    DiffLine::Same(text) | DiffLine::Removed(text) | DiffLine::Added(text) => *text,
                 }).collect()
             };
             prop_assert_eq!(text(is_old), old);

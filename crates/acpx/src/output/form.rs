@@ -8,13 +8,10 @@ mod kind;
 
 use serde_json::{Map, Value, json};
 
-use super::question::one_line;
-use super::sanitize::visible;
+use super::sanitize::{agent_text, visible};
 
 use self::field::FormField;
 
-/// How long a message or a title may be.
-const WORDS: usize = 400;
 /// How many fields a form may have. More are impractical on a terminal.
 const FIELDS: usize = 32;
 /// What declines a form or field, and the escape to enter that sign itself.
@@ -62,7 +59,7 @@ impl TerminalForm {
             Some(_) => FormContent::Unaskable("it is asked in a way that is not known here"),
         };
         let id = params["elicitationId"].as_str().map(str::to_owned);
-        Self { message: one_line(message, WORDS), id, what }
+        Self { message: agent_text(message), id, what }
     }
 
     /// The agent's request, in lines.
@@ -193,9 +190,9 @@ fn form(schema: &Value) -> FormContent {
         return FormContent::Unaskable("the form has nothing that can be typed");
     }
     let about = schema["title"].as_str().or_else(|| schema["description"].as_str());
-    let mut lines = about.map(|about| format!("  {}\n", one_line(about, WORDS))).unwrap_or_default();
+    let mut lines = about.map(|about| format!("  {}\n", agent_text(about))).unwrap_or_default();
     if !left_out.is_empty() {
-        let names = one_line(&left_out.join(", "), WORDS);
+        let names = agent_text(&left_out.join(", "));
         lines.extend(["  left out, since it cannot be typed: ", &names, "\n"]);
     }
     FormContent::Form { about: lines, fields, filled: Map::new(), at: 0 }

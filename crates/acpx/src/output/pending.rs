@@ -6,8 +6,8 @@ use acpx_core::model::SessionIdentity;
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
-use super::agent_request::shown;
 use super::question::details_of;
+use super::sanitize::agent_text;
 use super::{Console, TerminalForm, json_line};
 use crate::cli::Format;
 
@@ -44,9 +44,9 @@ fn text(question: &PendingRequestMeta) -> String {
     };
     let mut text = format!("{}\t{}\n{}", question.question_id, subject(question), details_of(question));
     text.push_str(&form_of(question));
-    text.extend(["  session: ", &shown(&session), "\n"]);
+    text.extend(["  session: ", &agent_text(&session), "\n"]);
     if !question.cwd.is_empty() {
-        text.extend(["  cwd: ", &shown(&question.cwd), "\n"]);
+        text.extend(["  cwd: ", &agent_text(&question.cwd), "\n"]);
     }
     text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n"]);
     if question.elicitation.is_some() {
@@ -69,21 +69,21 @@ fn form_of(question: &PendingRequestMeta) -> String {
 /// An option with everything that selects it.
 fn option((number, option): (usize, &OptionMeta)) -> String {
     let OptionMeta { option_id, name, kind } = option;
-    let name = name.as_ref().map(|name| format!("  {}", shown(name))).unwrap_or_default();
-    let kind = kind.as_ref().map(|kind| format!(" [{}]", shown(kind))).unwrap_or_default();
-    format!("    {number}  {}{name}{kind}\n", shown(option_id))
+    let name = name.as_ref().map(|name| format!("  {}", agent_text(name))).unwrap_or_default();
+    let kind = kind.as_ref().map(|kind| format!(" [{}]", agent_text(kind))).unwrap_or_default();
+    format!("    {number}  {}{name}{kind}\n", agent_text(option_id))
 }
 
 /// The subject of a pending request, on one line.
 pub(super) fn subject(question: &PendingRequestMeta) -> String {
     let title = question.title.as_deref().unwrap_or("-");
-    format!("{} [{}]", shown(title), shown(&question.kind))
+    format!("{} [{}]", agent_text(title), agent_text(&question.kind))
 }
 
 fn asked(clients: &[ResponderMeta]) -> String {
     let words = |client: &ResponderMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
-        client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", shown(name)))
+        client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", agent_text(name)))
     };
     if clients.is_empty() {
         return "nobody is there".to_owned();

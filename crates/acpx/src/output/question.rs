@@ -10,7 +10,7 @@ use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
 use serde_json::{Map, Value, json};
 
 use super::diff::unified;
-use super::sanitize::{on_one_line, visible};
+use super::sanitize::{BRIEF, WORDS, agent_text, one_line, shorten, visible};
 use super::turn::{RecentToolCall, command_line, first_named};
 
 /// How much of a command or of another input is shown.
@@ -19,11 +19,6 @@ const INPUT_CHARS: usize = 4000;
 const DIFFS: usize = 8;
 /// How many variables of a command are shown.
 const VARIABLES: usize = 32;
-/// How long a title or the name of an option may be.
-pub(super) const WORDS: usize = 400;
-/// How much of a title is shown on a line that repeats it.
-pub(super) const BRIEF: usize = 80;
-
 /// A permission request to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
@@ -65,7 +60,7 @@ impl TerminalQuestion {
         let mut shown = format!("[permission] {}\n{}", self.subject(length), self.details);
         if self.has_choice() {
             for (number, option) in (1..).zip(&self.options) {
-                shown.extend([&format!("  {number}  "), &one_line(option.label(), WORDS), "\n"]);
+                shown.extend([&format!("  {number}  "), &agent_text(option.label()), "\n"]);
             }
         }
         visible(&shown)
@@ -153,7 +148,7 @@ fn too_long(names: &str) -> String {
     if names.is_empty() {
         return String::new();
     }
-    format!("  (too long to be told: {})\n", one_line(names, WORDS))
+    format!("  (too long to be told: {})\n", agent_text(names))
 }
 
 /// What a tool call would do, in lines: its command or other input, and its diffs.
@@ -165,7 +160,7 @@ fn details(tool: &Map<String, Value>) -> String {
     let mut shown = input(tool, shown_diffs);
     for diff in shown_diffs {
         let text = |name: &str| diff.get(name).and_then(Value::as_str);
-        let path = one_line(text("path").unwrap_or("-"), WORDS);
+        let path = agent_text(text("path").unwrap_or("-"));
         shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
     }
     if diffs.len() > DIFFS {
@@ -180,10 +175,9 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
         // The directory and the environment determine the effect.
-        let place =
-            input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
+        let place = input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", agent_text(cwd)));
         let with = variables(input).map(|variables| format!("with {variables}\n"));
-        let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
+        let line = format!("$ {}\n", shorten(&command, INPUT_CHARS));
         return indented(&[line, place.unwrap_or_default(), with.unwrap_or_default()].concat());
     }
     let unshown = match input {
@@ -192,14 +186,14 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     };
     let members = unshown.as_object().map(Map::len);
     let named = first_named(&unshown);
-    let line = named.as_ref().map(|named| format!("  {}\n", one_line(named, WORDS))).unwrap_or_default();
+    let line = named.as_ref().map(|named| format!("  {}\n", agent_text(named))).unwrap_or_default();
     let is_said = members == Some(0) || (members == Some(1) && named.is_some());
     if is_said {
         return line;
     }
     // Many agents repeat the change in the input.
     let length = if diffs.is_empty() { INPUT_CHARS } else { WORDS };
-    line + &indented(&format!("{}\n", cut(&unshown.to_string(), length)))
+    line + &indented(&format!("{}\n", shorten(&unshown.to_string(), length)))
 }
 
 /// The members of an input that the diff of their file does not contain.
@@ -256,17 +250,6 @@ fn selected(option: &str) -> Value {
 
 fn indented(text: &str) -> String {
     text.lines().flat_map(|line| ["  ", line, "\n"]).collect()
-}
-
-pub(super) fn one_line(text: &str, length: usize) -> String {
-    cut(&on_one_line(text), length)
-}
-
-fn cut(text: &str, length: usize) -> String {
-    match text.char_indices().nth(length) {
-        Some((end, _)) => format!("{}... ({} more characters)", &text[..end], text[end..].chars().count()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -86,6 +86,37 @@ pub(super) fn line(out: &mut dyn Write, words: fmt::Arguments<'_>) -> io::Result
     writeln!(out, "{}", on_one_line(&words.to_string()))
 }
 
+/// How much of a title or a name is shown.
+pub(super) const WORDS: usize = 400;
+/// How much of it is shown on a line that repeats it.
+pub(super) const BRIEF: usize = 80;
+
+/// An agent's words within a line of acpx.
+pub(super) fn agent_text(words: &str) -> String {
+    one_line(words, WORDS)
+}
+
+/// Text that may be an agent's, on one line and of bounded length.
+pub(super) fn one_line(text: &str, length: usize) -> String {
+    shorten(&on_one_line(text), length)
+}
+
+/// The first characters of a text, and how many are omitted.
+pub(super) fn shorten(text: &str, length: usize) -> String {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => format!("{}... ({} more characters)", &text[..end], text[end..].chars().count()),
+        None => text.to_owned(),
+    }
+}
+
+/// The first characters of a text, with an ellipsis if it is cut.
+pub(super) fn ellipsize(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Console;
-use super::question::one_line;
+use super::sanitize::one_line;
 
 /// How much of a value is shown.
 const LONGEST_VALUE: usize = 200;

@@ -14,7 +14,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use super::super::frames::{self, FROM_SERVER, FrameEvent, FrameSendError, Socket, config};
 use super::{ByteStream, FAREWELL, LocalEndpoint, Relay, RelayError};
-use crate::http::limits::{MeteredStream, ReceiveBudget};
+use crate::http::limits::ReceiveBudget;
+use crate::http::observed_stream::ObservedStream;
 
 impl Relay {
     pub(super) async fn over_websocket(&self, near: &mut LocalEndpoint) -> Result<(), RelayError> {
@@ -22,12 +23,12 @@ impl Relay {
         let load = ReceiveBudget::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
         let (mut sink, source) = self.upgraded(&load).await?.split();
         tokio::select! {
-            unsaid = frames::say(&mut sink, &mut near.incoming, &load) => match unsaid {
+            send_error = frames::send_all(&mut sink, &mut near.incoming, &load) => match send_error {
                 FrameSendError::Over => {}
                 FrameSendError::Slow => return Err(self.lost(&"what was said was not read")),
                 FrameSendError::Gone(error) => return Err(self.lost(&error)),
             },
-            lost = self.hear(source, &load, &near.peer) => {
+            lost = self.forward(source, &load, &near.peer) => {
                 // tungstenite has queued the reply to the close frame; flush it.
                 drop(timeout(FAREWELL, futures_util::SinkExt::flush(&mut sink)).await);
                 return Err(lost);
@@ -39,7 +40,7 @@ impl Relay {
     }
 
     async fn upgraded(&self, load: &Arc<ReceiveBudget>) -> Result<Socket<Box<dyn ByteStream>>, RelayError> {
-        let stream = MeteredStream { stream: self.connect().await?.0, load: Arc::clone(load) };
+        let stream = ObservedStream::new(self.connect().await?.0, Arc::clone(load));
         // The stream is already encrypted, so the request inside it is a plain `ws:` one.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
         let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
@@ -66,14 +67,14 @@ impl Relay {
     }
 
     /// Forwards received messages to the local side until the connection ends.
-    async fn hear(
+    async fn forward(
         &self,
         mut source: SplitStream<Socket<Box<dyn ByteStream>>>,
         load: &ReceiveBudget,
         peer: &Peer,
     ) -> RelayError {
         loop {
-            match frames::hear(&mut source, load, FROM_SERVER).await {
+            match frames::receive(&mut source, load, FROM_SERVER).await {
                 FrameEvent::Line(line) => {
                     load.clear();
                     // A closed local side also ends the loop that reads from it.

@@ -3,9 +3,9 @@
 use acpx_core::acp::client::is_secret_field;
 use serde_json::Value;
 
-use super::super::question::one_line;
 use super::kind::FormFieldKind;
-use super::{DECLINES, HYPHEN, WORDS};
+use super::{DECLINES, HYPHEN};
+use crate::output::sanitize::agent_text;
 
 /// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ impl FormField {
 
     /// What it is called, in one line.
     pub(super) fn title(&self) -> String {
-        one_line(&self.title, WORDS)
+        agent_text(&self.title)
     }
 
     /// Whether its input must not be echoed.
@@ -59,25 +59,21 @@ impl FormField {
     pub(super) fn asks(&self) -> String {
         let mut asks = String::new();
         if let Some(description) = &self.description {
-            asks.extend(["  ", &one_line(description, WORDS), "\n"]);
+            asks.extend(["  ", &agent_text(description), "\n"]);
         }
         asks.push_str(&self.kind.list());
         if let Some(wrong) = &self.wrong_default {
-            asks.extend([
-                "  the default ",
-                &one_line(&plain(wrong), WORDS),
-                " does not fit and is left out\n",
-            ]);
+            asks.extend(["  the default ", &agent_text(&plain(wrong)), " does not fit and is left out\n"]);
         }
         let empty = match (&self.default, self.is_required) {
-            (Some(default), _) => format!(", empty for {}", one_line(&plain(default), WORDS)),
+            (Some(default), _) => format!(", empty for {}", agent_text(&plain(default))),
             (None, true) => ", required".to_owned(),
             (None, false) => ", empty to skip".to_owned(),
         };
         let hidden = if self.is_secret { ", not shown as it is typed" } else { "" };
         let hyphen =
             if self.kind.may_be_hyphen() { format!(", {HYPHEN} for a hyphen") } else { String::new() };
-        let (title, kind) = (one_line(&self.title, WORDS), self.kind.words());
+        let (title, kind) = (agent_text(&self.title), self.kind.words());
         format!("{asks}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
     }
 
@@ -89,7 +85,7 @@ impl FormField {
         match (&self.default, self.is_required) {
             (Some(default), _) => Ok(Some(default.clone())),
             (None, false) => Ok(None),
-            (None, true) => Err(format!("{} is required", one_line(&self.title, WORDS))),
+            (None, true) => Err(format!("{} is required", agent_text(&self.title))),
         }
     }
 }

@@ -4,8 +4,8 @@
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
-use super::super::question::one_line;
-use super::{DECLINES, HYPHEN, WORDS, strings};
+use super::{DECLINES, HYPHEN, strings};
+use crate::output::sanitize::agent_text;
 
 /// How many choices of a list are shown.
 const SHOWN: usize = 64;
@@ -80,7 +80,7 @@ impl FormFieldKind {
         let (Self::Choice(of) | Self::Choices { of, .. }) = self else { return String::new() };
         let mut list = String::new();
         for (number, (_, title)) in (1..).zip(of.iter().take(SHOWN)) {
-            list.extend([&format!("  {number}  "), &one_line(title, WORDS), "\n"]);
+            list.extend([&format!("  {number}  "), &agent_text(title), "\n"]);
         }
         if let more @ 1.. = of.len().saturating_sub(SHOWN) {
             list.extend(["  and ", &more.to_string(), " more, which can be typed in full\n"]);
@@ -96,15 +96,14 @@ impl FormFieldKind {
         };
         match self {
             Self::Text { shortest, longest, format, pattern } => {
-                let what =
-                    format.as_deref().map_or_else(|| "text".to_owned(), |format| one_line(format, WORDS));
+                let what = format.as_deref().map_or_else(|| "text".to_owned(), |format| agent_text(format));
                 let limits = limits(at_least(*shortest), at_most(*longest));
                 let words = with(&what, limits.map(|limits| format!("{limits} characters")));
                 match pattern {
                     Some(pattern) => {
                         let unchecked =
                             if compiled(pattern).is_some() { "" } else { ", which is not checked here" };
-                        format!("{words}, matching {}{unchecked}", one_line(pattern, WORDS))
+                        format!("{words}, matching {}{unchecked}", agent_text(pattern))
                     }
                     None => words,
                 }
@@ -159,11 +158,11 @@ impl FormFieldKind {
                     return Err(format!("{between} characters"));
                 }
                 if let Some(format) = format.as_deref().filter(|format| !is_of(text, format)) {
-                    return Err(format!("that is no {}", one_line(format, WORDS)));
+                    return Err(format!("that is no {}", agent_text(format)));
                 }
                 let is_right = |pattern: &&String| compiled(pattern).is_none_or(|regex| regex.is_match(text));
                 match pattern.as_ref().filter(|pattern| !is_right(pattern)) {
-                    Some(pattern) => Err(format!("type what matches {}", one_line(pattern, WORDS))),
+                    Some(pattern) => Err(format!("type what matches {}", agent_text(pattern))),
                     None => Ok(()),
                 }
             }

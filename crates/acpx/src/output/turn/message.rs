@@ -5,8 +5,7 @@
 
 use acpx_core::model::{ClientName, MessageKind, TurnId};
 
-use super::text::cut;
-use crate::output::sanitize::on_one_line;
+use crate::output::sanitize::{ellipsize, on_one_line};
 
 /// How much of a client's name is shown.
 const NAME_CHARS: usize = 40;
@@ -44,7 +43,7 @@ pub(super) fn user_label(turn: Option<TurnId>, client: Option<&ClientName>) -> S
     let turn = turn.map(|turn| format!(", turn {}", turn.0)).unwrap_or_default();
     let name = client.map(|client| on_one_line(&client.name).replace('[', "(").replace(']', ")"));
     let name = name.filter(|name| !name.trim().is_empty());
-    let client = name.map(|name| format!(", {}", cut(&name, NAME_CHARS))).unwrap_or_default();
+    let client = name.map(|name| format!(", {}", ellipsize(&name, NAME_CHARS))).unwrap_or_default();
     format!("[user{turn}{client}] ")
 }
 

@@ -134,8 +134,7 @@ impl TurnView {
             None => is_form,
         });
         if waits {
-            console.flush()?;
-            console.notice(HOW_TO_ANSWER);
+            console.flush_and_notice(HOW_TO_ANSWER)?;
         }
         Ok(())
     }
@@ -163,13 +162,12 @@ impl TurnView {
                 error,
             }) => {
                 if announced {
-                    console.flush()?;
                     let why =
                         error.as_ref().map_or_else(|| reason.clone(), |error| format!("{reason}: {error}"));
-                    console.notice(&format!(
+                    console.flush_and_notice(&format!(
                         "the agent could not restore the session ({why}); this is a fresh one, which {}",
                         knows_before(carried)
-                    ));
+                    ))?;
                 }
                 self.switch_session(&acpx_session_id, agent_session_id.as_deref());
                 self.emit_notice(
@@ -184,24 +182,21 @@ impl TurnView {
                 Ok(())
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
-                console.flush()?;
                 let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-                console.notice(&format!(
+                console.flush_and_notice(&format!(
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
-                ));
+                ))?;
                 self.emit_notice(&TurnNotice::McpServersLeftOut { names, reason }, console)
             }
             Some(Fact::LoadDelayed { until }) => {
-                console.flush()?;
-                console.notice(&format!(
+                console.flush_and_notice(&format!(
                     "waiting until {until}: this agent cannot load a session in the minute it began"
-                ));
+                ))?;
                 self.emit_notice(&TurnNotice::LoadDelayed { until }, console)
             }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
-                console.flush()?;
-                console.notice(&not_restored(option.as_deref(), &value, &reason));
+                console.flush_and_notice(&not_restored(option.as_deref(), &value, &reason))?;
                 self.emit_notice(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
             Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
@@ -230,9 +225,7 @@ impl TurnView {
         if let TurnRenderer::Text(view) = &mut self.view {
             view.end_line(&mut *console.out)?;
         }
-        console.flush()?;
-        console.notice(&detail(fact).unwrap_or_default());
-        Ok(())
+        console.flush_and_notice(&detail(fact).unwrap_or_default())
     }
 
     /// The record continues in another ACP session.

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{CliExit, ErrorReport, Origin};
-use crate::output::agent_request::brief;
+use crate::output::sanitize::{BRIEF, one_line};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -125,7 +125,7 @@ impl ResultError {
 
     /// Names what was denied: the first tool use, and how many followed.
     pub(crate) fn name_denied(&mut self, tool: &ToolUse, more: usize) {
-        let named = brief(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()));
+        let named = one_line(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()), BRIEF);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         self.message = format!("{}: {named}{more}", self.message);
     }

@@ -17,10 +17,8 @@ use super::tool_io::ToolIoView;
 use super::updates::UpdateReader;
 use super::usage::UsageTracker;
 use super::{PromptResult, TurnStatus, knows_before};
-use crate::output::Console;
-use crate::output::WatchedEvent;
-use crate::output::agent_request::shown as shown_words;
-use crate::output::sanitize::{line, on_one_line};
+use crate::output::sanitize::{agent_text, ellipsize, line, on_one_line};
+use crate::output::{Console, WatchedEvent};
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;
@@ -101,7 +99,7 @@ impl TextView {
                         section.filter(|_| is_shown)
                     }
                     Direction::ToAgent | Direction::Ours => {
-                        self.verbose.then(|| format!("[client] {} (running)\n", shown_words(method)))
+                        self.verbose.then(|| format!("[client] {} (running)\n", agent_text(method)))
                     }
                 };
                 self.sections(section, out)
@@ -140,7 +138,7 @@ impl TextView {
         self.section(out)?;
         // An answered turn is done, even with an error.
         if result.error.is_none() || result.status == TurnStatus::Completed {
-            writeln!(out, "[done] {}", shown_words(result.stop_reason.as_deref().unwrap_or("-")))?;
+            writeln!(out, "[done] {}", agent_text(result.stop_reason.as_deref().unwrap_or("-")))?;
         }
         if let Some(error) = &result.error {
             line(out, format_args!("[error] {}: {}", error.code, error.message))?;
@@ -181,7 +179,7 @@ impl TextView {
         self.terminals.forget_ended();
         match error {
             Some(error) => line(out, format_args!("[error] {}: {}", error.code, error.message)),
-            None => writeln!(out, "[done] {}", shown_words(stop_reason.unwrap_or("-"))),
+            None => writeln!(out, "[done] {}", agent_text(stop_reason.unwrap_or("-"))),
         }
     }
 
@@ -304,7 +302,7 @@ impl TextView {
     /// Shows a line that is not part of the conversation.
     fn notice(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[{what}] {}", cut(&on_one_line(words), THOUGHT_CHARS))
+        writeln!(out, "[{what}] {}", ellipsize(&on_one_line(words), THOUGHT_CHARS))
     }
 
     /// Shows words of the agent, without a blank line after a thought.
@@ -366,7 +364,7 @@ impl TextView {
         let plan: Value = serde_json::from_str(fields).unwrap_or_default();
         for entry in plan.get("entries").and_then(Value::as_array).into_iter().flatten() {
             let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or("-");
-            writeln!(out, "  - [{}] {}", shown_words(field("status")), shown_words(field("content")))?;
+            writeln!(out, "  - [{}] {}", agent_text(field("status")), agent_text(field("content")))?;
         }
         Ok(())
     }
@@ -388,7 +386,7 @@ impl TextView {
     /// Shows the collected thought, if there is one.
     fn end_thought(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
-        let thought = cut(thought.trim(), THOUGHT_CHARS);
+        let thought = ellipsize(thought.trim(), THOUGHT_CHARS);
         if thought.is_empty() {
             return Ok(());
         }
@@ -403,13 +401,5 @@ fn shown(content: ChunkContent) -> String {
     match content {
         ChunkContent::Text(text) => text.into(),
         ChunkContent::Block(json) => block_words(&serde_json::from_str(&json).unwrap_or_default()),
-    }
-}
-
-/// The first characters of a text, with a mark if it is cut.
-pub(super) fn cut(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

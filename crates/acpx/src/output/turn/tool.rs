@@ -6,9 +6,7 @@ use acpx_core::acp::block_words;
 use acpx_core::model::{TerminalText, TerminalTexts};
 use serde_json::{Map, Value};
 
-use super::text::cut;
-use crate::output::agent_request::shown;
-use crate::output::sanitize::on_one_line;
+use crate::output::sanitize::{agent_text, ellipsize, on_one_line};
 
 const INPUT_CHARS: usize = 220;
 const FILES: usize = 5;
@@ -54,7 +52,8 @@ impl ToolCallView {
 
     /// The section of a call that has ended.
     pub(super) fn end_section(&self, terminals: &TerminalTexts) -> String {
-        let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", shown(kind)));
+        let kind =
+            self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", agent_text(kind)));
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
 
@@ -66,7 +65,7 @@ impl ToolCallView {
         let title = self.text("title").or_else(|| self.text("toolCallId")).unwrap_or("-");
         let status = match self.text("status") {
             Some("in_progress") => "running".to_owned(),
-            Some(status) => shown(status),
+            Some(status) => agent_text(status),
             None => "pending".to_owned(),
         };
         format!("[tool] {} ({status})\n", on_one_line(title))
@@ -81,7 +80,7 @@ impl ToolCallView {
         if text.is_empty() || text == "{}" {
             return String::new();
         }
-        format!("  input: {}\n", cut(&on_one_line(&text), INPUT_CHARS))
+        format!("  input: {}\n", ellipsize(&on_one_line(&text), INPUT_CHARS))
     }
 
     fn files(&self) -> String {
@@ -123,7 +122,7 @@ impl ToolCallView {
 
 /// The output of a tool, shortened.
 pub(super) fn output(text: &str) -> String {
-    let text = cut(text.trim_end(), OUTPUT_CHARS);
+    let text = ellipsize(text.trim_end(), OUTPUT_CHARS);
     if text.is_empty() {
         return String::new();
     }

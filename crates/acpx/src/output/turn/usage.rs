@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::PromptResult;
 use crate::cli::Format;
 use crate::output::Console;
-use crate::output::agent_request::shown;
+use crate::output::sanitize::agent_text;
 
 /// The usage that the agent reported in the turn.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl UsageTracker {
         let Some(SessionUsage { used, size, cost }) = &self.0 else { return };
         console.banner(&format!("context: {used} of {size} tokens"));
         if let Some(cost) = cost {
-            console.notice(&format!("cost: {} {}", cost.amount, shown(&cost.currency)));
+            console.notice(&format!("cost: {} {}", cost.amount, agent_text(&cost.currency)));
         }
     }
 }
