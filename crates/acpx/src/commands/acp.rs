@@ -25,39 +25,39 @@ pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOpti
 }
 
 fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     // The host drops terms that are only configured: the user has not typed them here.
-    refuse_own_terms(&reach.place, options.mode, options.tool_policy.is_some())?;
+    refuse_own_terms(&locator.place, options.mode, options.tool_policy.is_some())?;
     let mut console = Console::of_program(settings.mode);
     if io::stdin().is_terminal() {
         console.notice(AT_A_TERMINAL);
     }
     let client = settings.client();
-    let bridge = reach.bridge(&client);
+    let bridge = locator.bridge(&client);
     let bridged = block_on(async {
         let (source, target) = stdio::open()?;
-        let mut patience = InterruptWatcher::new(None)?;
+        let mut interrupts = InterruptWatcher::new(None)?;
         let stop = async {
-            patience.over().await;
+            interrupts.over().await;
         };
-        Ok(bridge.run(source, target, stop, stdio::nobody_reads()).await?)
+        Ok(bridge.run(source, target, stop, stdio::reader_gone()).await?)
     })?;
     report_ignored_lines(&bridged, &mut console);
     Ok(())
 }
 
 /// Shown to a person who types this command and sees nothing happen.
-const AT_A_TERMINAL: &str = "this is for an editor to start, which speaks the Agent Client Protocol with it; \
+const AT_A_TERMINAL: &str = "an editor starts this command and speaks the Agent Client Protocol with it; \
     acpx help acp says how, and Ctrl-D ends it";
 
 fn report_ignored_lines(bridged: &Bridged, console: &mut Console<'_>) {
     // Lines that got a reply were not ignored.
     match bridged.garbage.lines - bridged.garbage.answerable {
         0 => {}
-        1 => console.notice("1 line from the editor was no message of the protocol, and was passed over"),
+        1 => console.notice("ignored 1 line from the editor that is no message of the protocol"),
         lines => {
             console.notice(&format!(
-                "{lines} lines from the editor were no messages of the protocol, and were passed over"
+                "ignored {lines} lines from the editor that are no messages of the protocol"
             ));
         }
     }

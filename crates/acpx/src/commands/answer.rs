@@ -20,12 +20,12 @@ pub(super) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
         // Pending requests end with their host, so the answer is not retried.
-        let (ids, approved) = match answer(command, &reach, &mut talk).await {
+        let (ids, approved) = match answer(command, &locator, &mut talk).await {
             Err(HostSessionError::Lost) => Err(no_question(command)),
             Err(HostSessionError::Stopped(stop)) => Err(stop.into()),
             Err(HostSessionError::Failed(error)) => Err(error),
@@ -38,21 +38,21 @@ pub(super) fn run(
 /// Answers it; returns whether it was approved. A form is filled in on the terminal first, and may be declined there.
 async fn answer(
     command: &AnswerCommand,
-    reach: &HostLocator,
+    locator: &HostLocator,
     talk: &mut HostSession<'_>,
 ) -> Result<(SessionIdentity, bool), HostSessionError> {
-    let Some(mut client) = talk.during(reach.running()).await? else {
+    let Some(mut client) = talk.during(locator.running()).await? else {
         return Err(no_question(command).into());
     };
     let AnswerCommand { question, mut approve, option } = command.clone();
     let mut content = None;
     if approve && let Some(form) = form(&mut client, &question, talk).await? {
         // Without a terminal the host reports the missing fields.
-        if let Some(mut desk) = TerminalPrompter::of_program() {
-            desk.ask_form(RpcId::null(), &form);
+        if let Some(mut prompter) = TerminalPrompter::of_program() {
+            prompter.ask_form(RpcId::null(), &form);
             let (filled, is_gone) = talk
                 .during(async {
-                    let typed = desk.answered().await;
+                    let typed = prompter.answered().await;
                     let is_gone = matches!(typed, TerminalAnswer::HungUp(..));
                     Ok((typed.or_refusal().1, is_gone))
                 })

@@ -35,19 +35,19 @@ const MARK: &str = "login";
 pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let mut patience = InterruptWatcher::new(settings.timeout)?;
+        let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let engine = login_engine(settings).await?;
         let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());
-            let done = Box::pin(patience.during_start(&slow, &mut console, leaving)).await?;
+            let done = Box::pin(interrupts.during_start(&slow, &mut console, leaving)).await?;
             done.map_err(|error| not_logged_out(error.into(), settings))?;
             logged(&settings.agent, &LoginOutcome::Out, &mut console)?;
             return Ok(CliExit::Success.into());
         }
         let asking = engine.agent_answer(settings.new_session());
-        let answer = patience.during_start(&slow, &mut console, asking).await??;
-        patience.allow(Duration::ZERO);
+        let answer = interrupts.during_start(&slow, &mut console, asking).await??;
+        interrupts.allow(Duration::ZERO);
         let ways = login_ways(&answer);
         let environment = settings.environment();
         let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
@@ -67,7 +67,7 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
         };
         let word = match &way.how {
             LoginMethodKind::Agent | LoginMethodKind::Other(_) => {
-                Box::pin(ask(&engine, settings, way, &mut patience, &mut console)).await?;
+                Box::pin(ask(&engine, settings, way, &mut interrupts, &mut console)).await?;
                 LoginOutcome::In(way)
             }
             LoginMethodKind::Variables(needed) => {
@@ -78,7 +78,7 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
                 if ControllingTerminal::of_program().is_none() {
                     console.banner("there is no terminal here, which this login may want");
                 }
-                in_terminal(settings, way, args, env, &environment, &mut patience).await?;
+                in_terminal(settings, way, args, env, &environment, &mut interrupts).await?;
                 LoginOutcome::In(way)
             }
         };
@@ -92,7 +92,7 @@ async fn ask(
     engine: &Engine,
     settings: &CommandSettings,
     way: &LoginMethod,
-    patience: &mut InterruptWatcher,
+    interrupts: &mut InterruptWatcher,
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
     let (label, name) = (settings.agent.label(), &way.name);
@@ -100,9 +100,9 @@ async fn ask(
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
     let logging_in = engine.log_in(settings.new_session(), &way.id, advisor);
     let answering = async {
-        let mut desk = TerminalPrompter::of_program();
+        let mut prompter = TerminalPrompter::of_program();
         while let Some(question) = asked.recv().await {
-            answer(question, desk.as_mut(), console).await;
+            answer(question, prompter.as_mut(), console).await;
         }
         std::future::pending().await
     };
@@ -112,7 +112,7 @@ async fn ask(
             never = answering => never,
         }
     };
-    let done = Box::pin(patience.during(work)).await;
+    let done = Box::pin(interrupts.during(work)).await;
     let done = done.map_err(|stop| stop.while_doing(&format!("logging in with {label}")))?;
     done.map_err(|error| refused(error.into(), settings, way))
 }
@@ -153,10 +153,10 @@ fn not_logged_out(error: CliError, settings: &CommandSettings) -> CliError {
 /// Passes a request of the agent to the person; without a terminal it is declined with a notice.
 async fn answer(
     mut question: ResponderRequest,
-    desk: Option<&mut TerminalPrompter>,
+    prompter: Option<&mut TerminalPrompter>,
     console: &mut Console<'_>,
 ) {
-    let Some(desk) = desk else {
+    let Some(prompter) = prompter else {
         let form = TerminalForm::read(question.params());
         // Dropping the request declines it.
         drop(question);
@@ -164,14 +164,14 @@ async fn answer(
     };
     // There is one at a time.
     let id = RpcId::null();
-    desk.ask_form(id.clone(), question.params());
+    prompter.ask_form(id.clone(), question.params());
     tokio::select! {
-        typed = desk.answered() => {
+        typed = prompter.answered() => {
             let (_, said) = typed.or_refusal();
             question.answer(ClientDecision::Say(said.to_string().into()));
-            desk.next();
+            prompter.next();
         }
-        () = question.withdrawn() => desk.withdraw(&id),
+        () = question.withdrawn() => prompter.withdraw(&id),
     }
 }
 
@@ -183,7 +183,7 @@ async fn in_terminal(
     args: &[String],
     env: &[(String, String)],
     environment: &Environment,
-    patience: &mut InterruptWatcher,
+    interrupts: &mut InterruptWatcher,
 ) -> Result<(), CliError> {
     let failed = |how: String| CliError::LoginFailed { method: way.id.clone(), how };
     if settings.agent.url().is_some() {
@@ -204,7 +204,7 @@ async fn in_terminal(
     Spawner::keeping(tag.clone(), &keep).mark(&mut command);
     command.env(RECORD_VARIABLE, MARK);
     let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;
-    let status = wait(child, StrayProcesses::of(MARK, tag, keep), patience).await?;
+    let status = wait(child, StrayProcesses::of(MARK, tag, keep), interrupts).await?;
     if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }
 }
 
@@ -213,7 +213,7 @@ async fn in_terminal(
 async fn wait(
     child: Child,
     strays: StrayProcesses,
-    patience: &mut InterruptWatcher,
+    interrupts: &mut InterruptWatcher,
 ) -> Result<ExitStatus, CliError> {
     let mut program = Program::new(child, strays);
     let mut signals = 0;
@@ -223,7 +223,7 @@ async fn wait(
                 let unusable = |source| CliError::System { doing: "wait for the login".to_owned(), source };
                 break ended.map_err(std::io::Error::other).and_then(|ended| ended).map_err(unusable);
             }
-            stop = patience.over() => {
+            stop = interrupts.over() => {
                 signals += 1;
                 if matches!(stop, InterruptReason::TimedOut(_)) || signals > 1 {
                     program.end().await;

@@ -20,17 +20,17 @@ struct Cancelled {
 
 /// Cancels in the selected session. Nothing to cancel is a result, not an error.
 pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let record = kept.meant(settings, SessionFilter::Open).await?;
+        let lookup = RecordLookup::open()?;
+        let record = lookup.meant(settings, SessionFilter::Open).await?;
         let cancelled = match &record {
             None => false,
             Some(record) => {
                 let mut talk =
-                    HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
-                let asked = talk.persist(async |talk| cancel(&reach, &kept, record, talk).await);
+                    HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+                let asked = talk.persist(async |talk| cancel(&locator, &lookup, record, talk).await);
                 asked.await.map_err(|error| error.about(record.identity()))?
             }
         };
@@ -40,15 +40,15 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
 }
 
 async fn cancel(
-    reach: &HostLocator,
-    kept: &RecordLookup,
+    locator: &HostLocator,
+    lookup: &RecordLookup,
     record: &Record,
     talk: &mut HostSession<'_>,
 ) -> Result<bool, HostSessionError> {
-    let running = match talk.during(reach.running()).await? {
+    let running = match talk.during(locator.running()).await? {
         Some(client) => Some(client),
         // Without a host nothing runs, but prompts of a dead host may be queued.
-        None if waits(kept, record).await? => Some(talk.host(reach).await?),
+        None if waits(lookup, record).await? => Some(talk.host(locator).await?),
         None => None,
     };
     let Some(mut client) = running else { return Ok(false) };
@@ -56,8 +56,8 @@ async fn cancel(
     Ok(talk.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
 }
 
-async fn waits(kept: &RecordLookup, record: &Record) -> Result<bool, CliError> {
-    match kept.store() {
+async fn waits(lookup: &RecordLookup, record: &Record) -> Result<bool, CliError> {
+    match lookup.store() {
         Some(store) => Ok(!store.open_turns(record.id.clone()).await?.is_empty()),
         None => Ok(false),
     }

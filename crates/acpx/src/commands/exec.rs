@@ -51,7 +51,8 @@ pub(super) fn run(
     let begun = Instant::now();
     let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;
     let policy = policy(settings, options)?;
-    let asking = PromptSubmission::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let submission =
+        PromptSubmission::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
@@ -61,24 +62,24 @@ pub(super) fn run(
     let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings).await?;
-        let desk = TerminalPrompter::of_program();
-        let asking = asking.interactive(desk.is_some());
-        if desk.is_some() {
+        let prompter = TerminalPrompter::of_program();
+        let submission = submission.interactive(prompter.is_some());
+        if prompter.is_some() {
             view.prompt_here();
         }
         let talk = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
-        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
+        let mut talk = talk.showing(&mut view, submission.request.clone(), Seq::FIRST).asking_at(prompter);
         let start = start(command, settings, options);
         let mut made = None;
-        let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
+        let ended = turn(&host, &submission, &given, (settings, start), &mut talk, &mut made).await;
         let shown = ExecDisplay { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
-        let told = tell(ended, &asking, (command, settings), (view, shown), &mut console);
+        let finished = finish(ended, &submission, (command, settings), (view, shown), &mut console);
         if let Some(record) = made {
             // An agent that does not delete it in time keeps its session, and is ended.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
         }
         host.shut_down().await;
-        told
+        finished
     })
 }
 
@@ -90,9 +91,9 @@ struct ExecDisplay {
 }
 
 /// Writes how the turn ended.
-fn tell(
+fn finish(
     ended: Result<PromptOutcome, HostSessionError>,
-    asking: &PromptSubmission,
+    submission: &PromptSubmission,
     (command, settings): (&ExecCommand, &CommandSettings),
     (view, ExecDisplay { unwritable, is_all }): (TurnView, ExecDisplay),
     console: &mut Console<'_>,
@@ -103,11 +104,11 @@ fn tell(
         HostSessionError::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
     })?;
     let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
-    let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
+    let ending = submission.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_what_was_missing(&settings.typed_agent(), view.timeout_cause());
-    ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
+    ending.result.say_why_denied(view.denied(), submission.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
     if !is_all {
         ending.result.say_that_there_is_more(None);
@@ -144,7 +145,7 @@ fn start(command: &ExecCommand, settings: &CommandSettings, options: &CliOptions
 
 async fn turn(
     host: &Arc<Host>,
-    asking: &PromptSubmission,
+    submission: &PromptSubmission,
     given: &McpServerSet,
     (settings, start): (&CommandSettings, StartMeta),
     talk: &mut HostSession<'_>,
@@ -160,5 +161,5 @@ async fn turn(
     let (identity, _) = setup_request::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();
     talk.watch(&client, record).await?;
-    talk.prompt(&mut client, record, asking).await
+    talk.prompt(&mut client, record, submission).await
 }

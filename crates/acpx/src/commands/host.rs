@@ -39,20 +39,20 @@ pub(crate) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     if command == HostCommand::Run {
-        return Ok(be_the_host(&reach.place));
+        return Ok(be_the_host(&locator.place));
     }
     if command != HostCommand::Status {
-        refuse_inside(&reach.place, "stop the host")?;
+        refuse_inside(&locator.place, "stop the host")?;
     }
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
-        let done = talk.persist(async |talk| change(command, &reach, talk).await).await?;
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let done = talk.persist(async |talk| change(command, &locator, talk).await).await?;
         match done {
             HostCommandResult::Seen(running) => {
-                output::host_status(reach.place.home(), running.as_ref(), &mut console)?;
+                output::host_status(locator.place.home(), running.as_ref(), &mut console)?;
             }
             HostCommandResult::Changed(change) => output::host_changed(change, &mut console)?,
         }
@@ -73,26 +73,26 @@ enum HostCommandResult {
 
 async fn change(
     command: HostCommand,
-    reach: &HostLocator,
+    locator: &HostLocator,
     talk: &mut HostSession<'_>,
 ) -> Result<HostCommandResult, HostSessionError> {
     match command {
-        HostCommand::Status => Ok(HostCommandResult::Seen(status(reach, talk).await?)),
+        HostCommand::Status => Ok(HostCommandResult::Seen(status(locator, talk).await?)),
         HostCommand::Stop => {
-            let clients = match timeout(GLANCE, status(reach, talk)).await {
+            let clients = match timeout(GLANCE, status(locator, talk)).await {
                 Ok(Ok(Some(running))) => running.clients,
                 Ok(Err(stopped @ HostSessionError::Stopped(_))) => return Err(stopped),
                 Ok(Ok(None) | Err(_)) | Err(_) => 0,
             };
-            let stopped = stop(&reach.place, talk).await?;
+            let stopped = stop(&locator.place, talk).await?;
             if stopped && clients > 0 {
                 talk.console.banner(COMING_BACK);
             }
             Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
         HostCommand::Restart | HostCommand::Run => {
-            stop(&reach.place, talk).await?;
-            let mut client = talk.host(reach).await?;
+            stop(&locator.place, talk).await?;
+            let mut client = talk.host(locator).await?;
             let pid = ask(&mut client, talk).await?.pid;
             Ok(HostCommandResult::Changed(HostChange::Restarted { pid }))
         }
@@ -123,12 +123,12 @@ async fn any_version(
 }
 
 async fn status(
-    reach: &HostLocator,
+    locator: &HostLocator,
     talk: &mut HostSession<'_>,
 ) -> Result<Option<RunningHost>, HostSessionError> {
-    let Some(mut client) = any_version(&reach.place, talk).await? else { return Ok(None) };
+    let Some(mut client) = any_version(&locator.place, talk).await? else { return Ok(None) };
     let status = ask(&mut client, talk).await?;
-    let info = acpx_core::home::published(&reach.place);
+    let info = acpx_core::home::published(&locator.place);
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
     Ok(Some(RunningHost {
         pid: status.pid,
@@ -212,8 +212,8 @@ fn servers_of(file: &Path, text: &str, around: host::Around<'_>) -> Result<Vec<M
 
 /// Ends the agents before the host terminates on a signal.
 async fn stop_on_signal(host: Arc<host::Host>) {
-    if let Ok(mut patience) = InterruptWatcher::new(None) {
-        patience.over().await;
+    if let Ok(mut interrupts) = InterruptWatcher::new(None) {
+        interrupts.over().await;
         host.stop();
     }
 }

@@ -24,10 +24,10 @@ pub(super) async fn call_host<T: DeserializeOwned>(
     settings: &CommandSettings,
     console: &mut Console<'static>,
 ) -> Result<T, CliError> {
-    let reach = HostLocator::of_environment()?;
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+    let locator = HostLocator::of_environment()?;
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
     let reply = talk.persist(async |talk| {
-        let mut client = talk.host(&reach).await?;
+        let mut client = talk.host(&locator).await?;
         talk.call(&mut client, method, params).await
     });
     reply.await.map_err(|error| error.about(record.identity()))
@@ -58,11 +58,11 @@ pub(super) async fn resume_session(
     console: &mut Console<'static>,
 ) -> Result<ResumedSession, CliError> {
     const METHOD: &str = "session/resume";
-    let reach = HostLocator::of_environment()?;
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+    let locator = HostLocator::of_environment()?;
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
     let (label, id) = (record.agent.label(), record.id.as_str());
     let reply = talk.persist(async |talk| {
-        let mut client = talk.host(&reach).await?;
+        let mut client = talk.host(&locator).await?;
         talk.start(&mut client, METHOD, resume, &label, Some(id)).await
     });
     let with_login = |error: CliError| error.with_login_of(&agents::typed(&record.agent));

@@ -20,27 +20,30 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
-        let pending = talk.persist(async |talk| questions(&reach, talk).await).await?;
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let pending = talk.persist(async |talk| questions(&locator, talk).await).await?;
         Ok(output::pending(&pending.questions, &mut console)?)
     })
 }
 
 /// The pending requests, if a host runs.
-async fn questions(reach: &HostLocator, talk: &mut HostSession<'_>) -> Result<PendingMeta, HostSessionError> {
-    match talk.during(reach.running()).await? {
+async fn questions(
+    locator: &HostLocator,
+    talk: &mut HostSession<'_>,
+) -> Result<PendingMeta, HostSessionError> {
+    match talk.during(locator.running()).await? {
         Some(mut client) => talk.call(&mut client, METHOD, &PendingParams::default()).await,
         None => Ok(PendingMeta::default()),
     }
 }
 
 /// Those of one record, for a command that shows more than these: empty if the host does not answer in time.
-pub(super) async fn of_record(reach: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
+pub(super) async fn of_record(locator: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
     let asked = async {
-        let mut client = reach.running().await.ok()??;
+        let mut client = locator.running().await.ok()??;
         let params = PendingParams { session_id: Some(record.id.to_string()) };
         client.call::<PendingMeta>(METHOD, &params).await.ok()
     };

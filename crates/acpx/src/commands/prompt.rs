@@ -40,54 +40,54 @@ pub(super) fn run(
 ) -> Result<ExitCode, CliError> {
     let (begun, input) = (Instant::now(), &command.input);
     let blocks = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path())?;
-    let asking = PromptSubmission::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
+    let submission = PromptSubmission::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
     let given = McpServerSet::typed(settings, options)?;
     let mut console = Console::of_program(settings.mode);
     if prompt_input::words_look_like_blocks(input) {
         console.banner(output::WORDS_NOT_BLOCKS);
     }
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     block_on(async {
         // A command that only queues does not stay to answer permission requests.
-        let desk = if asking.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
-        let asking = asking.interactive(desk.is_some());
-        let kept = RecordLookup::open()?;
-        let record = kept.open_one(settings).await?;
-        let word = agent_word(&kept, &record, &reach, settings).await;
-        drop(kept);
-        let asking = asking.for_agent(&record.agent.label());
-        say_where(&record, word, settings, &mut console).await;
-        let is_with_it = record.agent.key() == settings.agent.key();
+        let prompter = if submission.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
+        let submission = submission.interactive(prompter.is_some());
+        let lookup = RecordLookup::open()?;
+        let record = lookup.open_one(settings).await?;
+        let word = agent_word(&lookup, &record, &locator, settings).await;
+        drop(lookup);
+        let submission = submission.for_agent(&record.agent.label());
+        announce(&record, word, settings, &mut console).await;
+        let is_same_agent = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             wishes: command.wake.into(),
-            later: asking.wait == Wait::JustQueue,
+            later: submission.wait == Wait::JustQueue,
             ..restore_meta(&record, settings, options.model.as_deref())
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode, Some(record.identity()));
-        if desk.is_some() {
+        if prompter.is_some() {
             view.prompt_here();
         } else if settings.policy.unasked == UnattendedPolicy::Wait {
             view.wait_for_answers(&settings.policy);
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
-        let patience = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
-        let talk = HostSession::new(&mut console, patience, Some(&reach));
-        let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
+        let interrupts = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
+        let talk = HostSession::new(&mut console, interrupts, Some(&locator));
+        let mut talk = talk.showing(&mut view, submission.request.clone(), next).asking_at(prompter);
         let answered =
-            talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
+            talk.persist(async |talk| ask(&locator, &record, &mut resume, &submission, talk).await).await;
         let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
-        let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
+        let typed = agents::typed(if is_same_agent { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
-            Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &asking).await => {
+            Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &submission).await => {
                 return Err(error.with_login_of(&typed).with_unsent_prompt().about(record.identity()));
             }
             answered => answered.map_err(about)?,
         };
         match answered {
             PromptCommandResult::Queued => {
-                let shown = output::queued(&record.identity(), &asking.request, &mut console);
+                let shown = output::queued(&record.identity(), &submission.request, &mut console);
                 done(shown, CliExit::Success, "the prompt is queued all the same")
             }
             PromptCommandResult::Unshown(error) => unshown_turn(error, &mut console),
@@ -95,7 +95,7 @@ pub(super) fn run(
             PromptCommandResult::Over(ending) => {
                 let PromptCompletion { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.timeout_cause());
-                result.say_why_denied(view.denied(), asking.permission_terms(true));
+                result.say_why_denied(view.denied(), submission.permission_terms(true));
                 if let Some(next) = unshown {
                     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
                     result.say_that_there_is_more(Some(&replay));
@@ -112,7 +112,7 @@ pub(super) fn run(
 /// Reports that a turn continues without being shown.
 fn unshown_turn(error: io::Error, console: &mut Console<'_>) -> Result<ExitCode, CliError> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        console.banner("nobody reads stdout any more; the turn goes on, and sessions watch shows it");
+        console.banner("stdout has no reader any more; the turn continues, and sessions watch shows it");
     }
     done(Err(error), CliExit::Success, "the turn goes on all the same; sessions watch shows it")
 }
@@ -149,15 +149,15 @@ enum PromptCommandResult {
 
 /// Submits the prompt once. If its host died, the store knows whether it may be submitted again.
 async fn ask(
-    reach: &HostLocator,
+    locator: &HostLocator,
     record: &Record,
     resume: &mut ResumeParams<'_>,
-    asking: &PromptSubmission,
+    submission: &PromptSubmission,
     talk: &mut HostSession<'_>,
 ) -> Result<PromptCommandResult, HostSessionError> {
-    let outcome = match attempt(reach, record, resume, asking, talk).await {
+    let outcome = match attempt(locator, record, resume, submission, talk).await {
         Err(HostSessionError::Lost) => {
-            let fate = what_became(record, asking).await?;
+            let fate = lost_prompt_state(record, submission).await?;
             // Start no agent for a prompt that is to be cancelled or was already sent to one.
             if talk.is_stopped() || matches!(fate, LostPromptState::Sent) {
                 resume.start_later();
@@ -176,33 +176,33 @@ async fn ask(
         outcome => outcome,
     };
     let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
-    let ending = asking.ending(&outcome, ResultIds::from(ids));
+    let ending = submission.ending(&outcome, ResultIds::from(ids));
     let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
     Ok(PromptCommandResult::Over(ending.ok_or_else(bad)?.into()))
 }
 
 async fn attempt(
-    reach: &HostLocator,
+    locator: &HostLocator,
     record: &Record,
     resume: &ResumeParams<'_>,
-    asking: &PromptSubmission,
+    submission: &PromptSubmission,
     talk: &mut HostSession<'_>,
 ) -> Result<PromptOutcome, HostSessionError> {
-    let mut client = talk.host(reach).await?;
+    let mut client = talk.host(locator).await?;
     let id = record.id.as_str();
     // A command that only queues does not stay for the agent's events.
-    if asking.wait == Wait::ForAnswer {
+    if submission.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
     let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
     setup_request::say_what_is_shown(resume.wanted(), &answer, talk.console);
     if let Some((_, meta)) = setup_request::read(&answer) {
-        output::keeps_its_own(&meta, talk.console);
+        output::report_kept_settings(&meta, talk.console);
         if let Some(how) = &meta.agent.awakening {
             output::awake(how, talk.console);
         }
     }
-    talk.prompt(&mut client, id, asking).await
+    talk.prompt(&mut client, id, submission).await
 }
 
 /// What became of a prompt whose host died. Unless its turn has ended, the request is repeated, but no agent is sent
@@ -214,10 +214,13 @@ enum LostPromptState {
     Over(Box<PromptCompletion>),
 }
 
-async fn what_became(record: &Record, asking: &PromptSubmission) -> Result<LostPromptState, CliError> {
-    let kept = RecordLookup::open()?;
-    let Some(store) = kept.store() else { return Ok(LostPromptState::NotSent) };
-    let turn = store.turn(record.id.clone(), asking.request.clone()).await?;
+async fn lost_prompt_state(
+    record: &Record,
+    submission: &PromptSubmission,
+) -> Result<LostPromptState, CliError> {
+    let lookup = RecordLookup::open()?;
+    let Some(store) = lookup.store() else { return Ok(LostPromptState::NotSent) };
+    let turn = store.turn(record.id.clone(), submission.request.clone()).await?;
     match turn {
         None => Ok(LostPromptState::NotSent),
         Some(turn) => match turn.state {
@@ -233,10 +236,10 @@ async fn what_became(record: &Record, asking: &PromptSubmission) -> Result<LostP
 }
 
 /// Whether the store has the prompt, so that history shows it; true if the store cannot be read.
-async fn is_accepted(record: &Record, asking: &PromptSubmission) -> bool {
-    let Ok(kept) = RecordLookup::open() else { return true };
-    let Some(store) = kept.store() else { return false };
-    !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
+async fn is_accepted(record: &Record, submission: &PromptSubmission) -> bool {
+    let Ok(lookup) = RecordLookup::open() else { return true };
+    let Some(store) = lookup.store() else { return false };
+    !matches!(store.turn(record.id.clone(), submission.request.clone()).await, Ok(None))
 }
 
 /// How many of the last events to search for a request without a reply.
@@ -247,27 +250,27 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// The agent's state for the notice: a live process may be ending, and the prompt then goes to another one. A failed
 /// lookup does not stop the prompt.
 async fn agent_word(
-    kept: &RecordLookup,
+    lookup: &RecordLookup,
     record: &Record,
-    reach: &HostLocator,
+    locator: &HostLocator,
     settings: &CommandSettings,
 ) -> AgentReadiness {
-    if !agent_lives(record, &reach.place) {
+    if !agent_lives(record, &locator.place) {
         return AgentReadiness::Starting;
     }
     let is_doubtful = async {
-        let (last_turn, recent) = (kept.last_turn(record).await?, kept.recent(record, LAST).await?);
+        let (last_turn, recent) = (lookup.last_turn(record).await?, lookup.recent(record, LAST).await?);
         Ok::<_, CliError>(is_in_doubt(last_turn.as_ref(), &recent))
     };
     if settings.mode.format == Format::Quiet || !is_doubtful.await.unwrap_or(false) {
         return AgentReadiness::Connected;
     }
-    let waits = wait_reason::ask(reach, record, record.updated_at, PATIENCE).await;
+    let waits = wait_reason::request(locator, record, record.updated_at, PATIENCE).await;
     let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
     if has_to_go { AgentReadiness::Starting } else { AgentReadiness::Connected }
 }
 
-async fn say_where(
+async fn announce(
     record: &Record,
     word: AgentReadiness,
     settings: &CommandSettings,

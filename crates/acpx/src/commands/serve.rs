@@ -15,11 +15,11 @@ use crate::session::settings::{CommandSettings, DEFAULT_TTL};
 /// Serves until a signal ends it.
 pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(), CliError> {
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
-    let reach = HostLocator::of_environment()?;
-    reach.place.make_home()?;
-    refuse_inside(&reach.place, "let others in")?;
-    let home = reach.place.name()?;
-    let tokens = Tokens::of(reach.place.home());
+    let locator = HostLocator::of_environment()?;
+    locator.place.make_home()?;
+    refuse_inside(&locator.place, "let others in")?;
+    let home = locator.place.name()?;
+    let tokens = Tokens::of(locator.place.home());
     let is_loopback = is_loopback(address);
     let tokens_needed = tokens.are_needed()?;
     let is_protected = tokens_needed && tls.is_some();
@@ -37,7 +37,7 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(
     let guard = Guard { is_loopback, insecure_public, origins };
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let mut patience = InterruptWatcher::new(None)?;
+        let mut interrupts = InterruptWatcher::new(None)?;
         let unusable = |source| CliError::Listen { address, source };
         let (listener, address) = listen(address).await.map_err(unusable)?;
         let serving = Serving { agent: settings.typed_agent(), address, is_secure: acceptor.is_some() };
@@ -54,17 +54,17 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(
         }
         if settings.approves_unasked() && !allowance.approve_all {
             console.banner(
-                "what is approved unasked here is not for clients elsewhere; --allow-approve-all lets it be",
+                "remote clients do not get the automatic approvals configured here; --allow-approve-all grants them",
             );
         }
         let hosts = Hosts {
-            directory: reach.place.home().to_owned(),
-            bridge: Box::new(move |client| reach.bridge_from_elsewhere(client)),
+            directory: locator.place.home().to_owned(),
+            bridge: Box::new(move |client| locator.bridge_from_elsewhere(client)),
             no_host: |error| output::log(&format!("no host for a client: {}", with_causes(error))),
         };
         let server = HttpServer::new(hosts, home, client, guard, allowance);
         let stop = async {
-            patience.over().await;
+            interrupts.over().await;
         };
         server.serve(listener, acceptor, stop).await;
         Ok(())

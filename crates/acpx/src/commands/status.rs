@@ -8,7 +8,7 @@ use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
 use super::pending;
-use super::wait_reason::{ask, is_in_doubt, waiting_for};
+use super::wait_reason::{is_in_doubt, request, waiting_for};
 use crate::config::{ProgramSearch, find_program};
 use crate::error::{Alternatives, CliError, Intent, NoSessionHelp};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
@@ -23,12 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let record = kept.meant(settings, SessionFilter::Open).await?;
-        let (Some(record), Some(store)) = (record, kept.store()) else {
+        let lookup = RecordLookup::open()?;
+        let record = lookup.meant(settings, SessionFilter::Open).await?;
+        let (Some(record), Some(store)) = (record, lookup.store()) else {
             no_session(&settings.agent, &mut console)?;
             // An editor's session without a scope counts too.
-            let open = kept.without_scope(settings).await?;
+            let open = lookup.without_scope(settings).await?;
             if !open.is_empty() {
                 let remedy = NoSessionHelp { intent: Intent::Prompt, alternatives: Alternatives::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
@@ -37,22 +37,22 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             return Ok(());
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
-        let last_turn = kept.last_turn(&record).await?;
-        let reach = HostLocator::of_environment()?;
-        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &reach.place));
+        let last_turn = lookup.last_turn(&record).await?;
+        let locator = HostLocator::of_environment()?;
+        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &locator.place));
         // For open turns, check whether a host continues them, and what they wait for.
-        let recent = kept.recent(&record, LOOKED_THROUGH).await?;
+        let recent = lookup.recent(&record, LOOKED_THROUGH).await?;
         let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
-        let host_lives = (has_turns || is_in_doubt) && listens(&reach.place);
+        let host_lives = (has_turns || is_in_doubt) && listens(&locator.place);
         let waiting = if host_lives {
-            ask(&reach, &record, Timestamp::since_1970(since_1970()), PATIENCE).await
+            request(&locator, &record, Timestamp::since_1970(since_1970()), PATIENCE).await
         } else {
             // A sent turn without a host has ended; the next host sends the queued ones.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
             queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
         let questions =
-            if has_turns && host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
+            if has_turns && host_lives { pending::of_record(&locator, &record).await } else { Vec::new() };
         // A queued turn does not show how the previous one ended.
         let first_queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
         let last_sent = match first_queued {
@@ -66,7 +66,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             open_turns: &open_turns,
             last_turn: last_sent.as_ref(),
             usage: last_usage(&record, &recent),
-            forgets: record.answered_turns > 0 && kept.forgets(&record, settings).await?,
+            forgets: record.answered_turns > 0 && lookup.forgets(&record, settings).await?,
             agent_lives,
             missing_program: missing_program(&record, settings),
             host_lives,
@@ -75,15 +75,15 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             record: &record,
         };
         status(&snapshot, &mut console)?;
-        kept.leave();
+        lookup.leave();
         Ok(())
     })
 }
 
 /// The program that the next prompt would start, if it is missing. Without a PATH the system decides where to find it.
 fn missing_program<'a>(record: &'a Record, settings: &'a CommandSettings) -> Option<&'a str> {
-    let is_with_it = record.agent.key() == settings.agent.key();
-    let agent = if is_with_it { &settings.agent } else { &record.agent };
+    let is_same_agent = record.agent.key() == settings.agent.key();
+    let agent = if is_same_agent { &settings.agent } else { &record.agent };
     let environment = settings.environment();
     let path = environment.get("PATH");
     if agent.url().is_some() || path.is_none() {

@@ -23,11 +23,11 @@ pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
     let guide = Guide::new(&place)?;
     // A signal ends the tour, but not its cleanup.
     let shown = block_on(async {
-        let mut patience = InterruptWatcher::new(None)?;
+        let mut interrupts = InterruptWatcher::new(None)?;
         let mut tour = tokio::task::spawn_blocking(move || guide.show());
         tokio::select! {
             shown = &mut tour => shown.unwrap_or(Err(CliError::Signalled)),
-            stop = patience.over() => Err(stop.into()),
+            stop = interrupts.over() => Err(stop.into()),
         }
     });
     let stopped = Guide::new(&place)?.run(&["host", "stop"], |_| Ok(())).map(drop);

@@ -14,33 +14,33 @@ use crate::session::host_locator::HostLocator;
 /// Whether a live agent may not be ready, judged by the store: after a failed turn it may be ending, and with an open
 /// request it may not respond.
 pub(super) fn is_in_doubt(last_turn: Option<&Turn>, recent: &[Event]) -> bool {
-    last_turn.is_some_and(|turn| !turn.is_answered()) || is_asked(recent)
+    last_turn.is_some_and(|turn| !turn.is_answered()) || has_open_request(recent)
 }
 
 /// Whether the last request to the agent has no reply in the store.
-fn is_asked(recent: &[Event]) -> bool {
-    let asked = recent.iter().rfind(|event| match event.direction {
+fn has_open_request(recent: &[Event]) -> bool {
+    let last_request = recent.iter().rfind(|event| match event.direction {
         Direction::ToAgent => event.kind == EventKind::Request,
         Direction::FromAgent => event.kind == EventKind::Response,
         Direction::Ours => false,
     });
-    asked.is_some_and(|event| event.direction == Direction::ToAgent)
+    last_request.is_some_and(|event| event.direction == Direction::ToAgent)
 }
 
 /// Asks the host what a session waits for. If the host does not answer in time, the session waits for the host.
-pub(super) async fn ask(
-    reach: &HostLocator,
+pub(super) async fn request(
+    locator: &HostLocator,
     record: &Record,
     now: Timestamp,
-    patience: Duration,
+    limit: Duration,
 ) -> Option<WaitReasonMeta> {
-    let ask = async {
-        let mut client = reach.running().await.ok()??;
+    let reply = async {
+        let mut client = locator.running().await.ok()??;
         let params = json!({ "sessionId": record.id });
         client.call::<WaitReasonAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
     };
-    match timeout(patience, ask).await {
-        Ok(told) => told,
+    match timeout(limit, reply).await {
+        Ok(reason) => reason,
         Err(_) => Some(waiting_for(HOST, now)),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) enum AccessError {
     #[error("a bearer token is needed")]
     NoToken,
     /// The token is unknown or revoked, or the header is malformed.
-    #[error("this token does not hold here: it is unknown, or was revoked")]
+    #[error("this token is unknown or revoked")]
     BadToken,
 }
 

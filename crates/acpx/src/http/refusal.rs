@@ -21,16 +21,16 @@ pub(crate) enum HttpRefusal {
     #[error("the tokens cannot be read")]
     Tokens,
     /// The path is unknown.
-    #[error("ACP is spoken at /acp")]
+    #[error("the ACP endpoint is /acp")]
     Path,
     /// The method is not supported.
-    #[error("POST, GET and DELETE are understood")]
+    #[error("only POST, GET and DELETE are supported")]
     Method,
     /// The content type is wrong.
     #[error("the Content-Type must be application/json")]
     ContentType,
     /// The client does not accept an event stream.
-    #[error("only text/event-stream can be had")]
+    #[error("only text/event-stream is available")]
     Accept,
     /// A header is repeated or not text.
     #[error("{0} is not one text")]
@@ -45,7 +45,7 @@ pub(crate) enum HttpRefusal {
     #[error("the body took too long")]
     Slow,
     /// The body is too long.
-    #[error("the message is longer than any may be")]
+    #[error("the message is too long")]
     TooLong,
     /// The body cannot be read.
     #[error("the body is no UTF-8 text, or broke off")]
@@ -63,7 +63,7 @@ pub(crate) enum HttpRefusal {
     #[error("no WebSocket: {0}")]
     WebSocket(String),
     /// The limit of connected clients is reached.
-    #[error("there are as many clients as there may be")]
+    #[error("too many clients are connected")]
     Full,
     /// The server's receive budget is exhausted.
     #[error("there is no room for the message now")]

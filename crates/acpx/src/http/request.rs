@@ -127,7 +127,7 @@ async fn post(
     let connection = known(server, caller.token.as_deref(), &head.headers)?;
     let session = text(&head.headers, &SESSION)?;
     let message = read(body, longest_line(), &load).await?;
-    let line = connection.streams().heard(&message, session)?;
+    let line = connection.streams().register(&message, session)?;
     connection.peer.send(line).await.map_err(|_| HttpRefusal::UnknownConnection)?;
     Ok(empty(StatusCode::ACCEPTED))
 }

@@ -295,8 +295,8 @@ impl HttpServer {
         self.spawn(async move {
             let (source, target) = tokio::io::split(far);
             // After the client disconnects, pending output has no reader.
-            let unheard = std::future::ready(());
-            if let Err(error) = bridge.run(source, target, stopped, unheard).await {
+            let no_reader = std::future::ready(());
+            if let Err(error) = bridge.run(source, target, stopped, no_reader).await {
                 no_host(&error);
             }
         });
@@ -360,9 +360,9 @@ impl HttpServer {
 
     async fn holds(&self, token: &str) -> bool {
         let (tokens, token) = (self.tokens.clone(), token.to_owned());
-        let asked = tokio::task::spawn_blocking(move || tokens.still_holds(&token)).await;
+        let held = tokio::task::spawn_blocking(move || tokens.still_holds(&token)).await;
         // An unreadable token file admits no new clients and disconnects none.
-        !matches!(asked, Ok(Ok(false)))
+        !matches!(held, Ok(Ok(false)))
     }
 
     /// Records that a client with this token sent a message.

@@ -116,7 +116,11 @@ enum AnswerEffect {
 impl ConnectionStreams {
     /// Registers a client's message and returns the line to forward. A session id that is only in the header is copied
     /// into the params.
-    pub(crate) fn heard(&mut self, message: &RpcMessage, header: Option<&str>) -> Result<String, BadMessage> {
+    pub(crate) fn register(
+        &mut self,
+        message: &RpcMessage,
+        header: Option<&str>,
+    ) -> Result<String, BadMessage> {
         let line = || message.line().to_string();
         let Some(method) = message.method().filter(|method| !method.starts_with("$/")) else {
             return Ok(line());

@@ -156,7 +156,7 @@ impl Tokens {
         getrandom::fill(&mut random).map_err(|error| self.unusable(error.into()))?;
         let (secret, id) = random.split_at(32);
         let secret = format!("{PREFIX}{}", hex(secret));
-        let kept = TokenEntry {
+        let entry = TokenEntry {
             token_id: hex(id),
             name: name.map(str::to_owned),
             hash: hash(&secret),
@@ -168,8 +168,8 @@ impl Tokens {
             if contents.tokens.len() >= MOST {
                 return Err(TokenError::TooMany);
             }
-            let token = kept.token();
-            contents.tokens.push(kept);
+            let token = entry.token();
+            contents.tokens.push(entry);
             Ok((secret, token))
         })
     }
@@ -182,15 +182,15 @@ impl Tokens {
     /// Revokes a token. Revoking it again changes nothing.
     pub(crate) fn revoke(&self, id: &str) -> Result<Token, TokenError> {
         self.change(|contents| {
-            let Some(index) = contents.tokens.iter().position(|kept| kept.token_id == id) else {
+            let Some(index) = contents.tokens.iter().position(|entry| entry.token_id == id) else {
                 let has_name =
-                    |kept: &&TokenEntry| kept.revoked_at.is_none() && kept.name.as_deref() == Some(id);
-                let named = contents.tokens.iter().filter(has_name).map(|kept| kept.token_id.clone());
+                    |entry: &&TokenEntry| entry.revoked_at.is_none() && entry.name.as_deref() == Some(id);
+                let named = contents.tokens.iter().filter(has_name).map(|entry| entry.token_id.clone());
                 return Err(TokenError::Unknown { id: id.to_owned(), named: named.collect() });
             };
-            let kept = &mut contents.tokens[index];
-            kept.revoked_at.get_or_insert_with(|| now().to_string());
-            Ok(kept.token())
+            let entry = &mut contents.tokens[index];
+            entry.revoked_at.get_or_insert_with(|| now().to_string());
+            Ok(entry.token())
         })
     }
 
@@ -203,9 +203,9 @@ impl Tokens {
     pub(crate) fn check(&self, secret: &str) -> Result<Option<String>, TokenError> {
         let hash = hash(secret);
         let contents = self.read()?;
-        let found = contents.tokens.iter().rfind(|kept| kept.is(&hash));
-        let Some(kept) = found.filter(|kept| kept.revoked_at.is_none()) else { return Ok(None) };
-        let id = kept.token_id.clone();
+        let found = contents.tokens.iter().rfind(|entry| entry.is(&hash));
+        let Some(entry) = found.filter(|entry| entry.revoked_at.is_none()) else { return Ok(None) };
+        let id = entry.token_id.clone();
         // A failed write of the time of use does not deny access.
         drop(self.note_uses(&contents, &HashMap::from([(id.clone(), now())])));
         Ok(Some(id))
@@ -220,18 +220,18 @@ impl Tokens {
 
     /// Whether a token exists and is not revoked.
     pub(crate) fn still_holds(&self, id: &str) -> Result<bool, TokenError> {
-        Ok(self.read()?.tokens.iter().any(|kept| kept.token_id == id && kept.revoked_at.is_none()))
+        Ok(self.read()?.tokens.iter().any(|entry| entry.token_id == id && entry.revoked_at.is_none()))
     }
 
     /// Persists times of last use, unless the stored ones are recent enough.
     fn note_uses(&self, known: &Contents, uses: &HashMap<String, Timestamp>) -> Result<(), TokenError> {
-        let is_news = |kept: &TokenEntry| uses.get(&kept.token_id).is_some_and(|at| kept.is_behind(*at));
+        let is_news = |entry: &TokenEntry| uses.get(&entry.token_id).is_some_and(|at| entry.is_behind(*at));
         if !known.tokens.iter().any(is_news) {
             return Ok(());
         }
         self.change(|contents| {
-            for kept in contents.tokens.iter_mut().filter(|kept| is_news(kept)) {
-                kept.last_used_at = uses.get(&kept.token_id).map(ToString::to_string);
+            for entry in contents.tokens.iter_mut().filter(|entry| is_news(entry)) {
+                entry.last_used_at = uses.get(&entry.token_id).map(ToString::to_string);
             }
             Ok(())
         })

@@ -130,14 +130,14 @@ impl CloseReason {
     fn words(self) -> Option<(CloseCode, &'static str)> {
         match self {
             Self::Gone => None,
-            Self::Silent => Some((CloseCode::Policy, "nothing was heard for too long")),
-            Self::Slow => Some((CloseCode::Policy, "what was told was not read")),
+            Self::Silent => Some((CloseCode::Policy, "nothing was received for too long")),
+            Self::Slow => Some((CloseCode::Policy, "the client does not read")),
             Self::Unwelcome => Some((CloseCode::Away, "the server stops, or the token was revoked")),
             Self::NoHost => Some((CloseCode::Error, "the host cannot be reached")),
-            Self::NoFrames => Some((CloseCode::Protocol, "what came is no frame")),
+            Self::NoFrames => Some((CloseCode::Protocol, "invalid frame")),
             Self::NoText => Some((CloseCode::Unsupported, "messages are text")),
-            Self::BadText => Some((CloseCode::Invalid, "what came is no UTF-8 text")),
-            Self::TooLong => Some((CloseCode::Size, "the message is longer than any may be")),
+            Self::BadText => Some((CloseCode::Invalid, "invalid UTF-8")),
+            Self::TooLong => Some((CloseCode::Size, "the message is too long")),
             Self::Full => Some((CloseCode::Again, "there is no room for the message now")),
         }
     }

@@ -91,24 +91,23 @@ pub(crate) fn watched_deleted(console: &mut Console<'_>) {
 }
 
 /// Reports that a running agent did not get what the command brought for it.
-pub(crate) fn keeps_its_own(meta: &SessionMeta, console: &mut Console<'_>) {
+pub(crate) fn report_kept_settings(meta: &SessionMeta, console: &mut Console<'_>) {
     let brought = [
         (meta.mcp_servers, "MCP servers", "--mcp-config"),
         (meta.additional_directories, "additional directories", "--add-dir"),
     ];
     for (_, what, flag) in brought.into_iter().filter(|(kept, ..)| kept.is_some()) {
         console.notice(&format!(
-            "the agent keeps the {what} that it has, since it is at work, somebody else is at the session, or it could \
-             not bring the session back; give {flag} again with a later prompt, or with sessions new"
+            "the agent keeps the {what} that it has, since it is busy, another client uses the session, or it could not \
+             restore the session; repeat {flag} with a later prompt, or with sessions new"
         ));
     }
 }
 
 /// Reports that a running agent does not use the requested protocol version.
-pub(crate) fn keeps_its_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
+pub(crate) fn report_kept_version(wanted: ProtocolVersion, console: &mut Console<'_>) {
     console.notice(&format!(
-        "the agent runs, and goes on in the version of the protocol that it was started with; give --protocol {} again \
-         when it has gone",
+        "the running agent keeps its version of the protocol; repeat --protocol {} after it has ended",
         wanted.number()
     ));
 }

@@ -52,11 +52,11 @@ impl TerminalForm {
     /// Reads the params of an `elicitation/create`.
     pub(crate) fn read(params: &str) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
-        let message = params["message"].as_str().unwrap_or("the agent asks something");
+        let message = params["message"].as_str().unwrap_or("the agent requests input");
         let what = match params["mode"].as_str() {
             None | Some("form") => form(&params["requestedSchema"]),
             Some("url") => address(params["url"].as_str().unwrap_or_default()),
-            Some(_) => FormContent::Unaskable("it is asked in a way that is not known here"),
+            Some(_) => FormContent::Unaskable("requests of this kind are not supported"),
         };
         let id = params["elicitationId"].as_str().map(str::to_owned);
         Self { message: agent_text(message), id, what }
@@ -96,10 +96,10 @@ impl TerminalForm {
     }
 
     /// The prompt line, with the choices.
-    pub(crate) fn asks(&self) -> String {
-        let asks = match &self.what {
+    pub(crate) fn prompt_line(&self) -> String {
+        let text = match &self.what {
             FormContent::Form { fields, at, .. } => match fields.get(*at) {
-                Some(field) => field.asks(),
+                Some(field) => field.prompt_line(),
                 None => "[question] Agree? (y/N) ".to_owned(),
             },
             FormContent::Address(_) => {
@@ -107,7 +107,7 @@ impl TerminalForm {
             }
             FormContent::Unaskable(_) => String::new(),
         };
-        visible(&asks)
+        visible(&text)
     }
 
     /// Whether the current input must not be echoed.
@@ -215,7 +215,7 @@ fn address(url: &str) -> FormContent {
                 FormContent::Address(url.to_owned())
             }
         }
-        _ => FormContent::Unaskable("the address is none of the web"),
+        _ => FormContent::Unaskable("the address is no web address"),
     }
 }
 

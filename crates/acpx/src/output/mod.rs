@@ -35,8 +35,8 @@ use std::process::ExitCode;
 
 pub(crate) use self::auth::{LoginList, LoginOutcome, logged, login_list};
 pub(crate) use self::banner::{
-    AgentReadiness, SessionLabel, WORDS_NOT_BLOCKS, awake, created, keeps_its_own, keeps_its_version,
-    prompting, starting, watched_closed, watched_deleted, watching, watching_closed,
+    AgentReadiness, SessionLabel, WORDS_NOT_BLOCKS, awake, created, prompting, report_kept_settings,
+    report_kept_version, starting, watched_closed, watched_deleted, watching, watching_closed,
 };
 pub(crate) use self::console::{Console, OutputMode};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};

@@ -27,7 +27,7 @@ pub(crate) fn pending(questions: &[PendingRequestMeta], console: &mut Console<'_
                 writeln!(out, "{}", question.question_id)?;
             }
         }
-        Format::Text if questions.is_empty() => writeln!(out, "nothing is asked")?,
+        Format::Text if questions.is_empty() => writeln!(out, "no pending requests")?,
         Format::Text => {
             for question in questions {
                 out.write_all(text(question).as_bytes())?;
@@ -48,7 +48,7 @@ fn text(question: &PendingRequestMeta) -> String {
     if !question.cwd.is_empty() {
         text.extend(["  cwd: ", &agent_text(&question.cwd), "\n"]);
     }
-    text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n"]);
+    text.extend(["  since: ", &question.since, "\n  asked: ", &responders(&question.asked), "\n"]);
     if question.elicitation.is_some() {
         let id = &question.question_id;
         let how = if question.kind == "form" { "which asks for the fields" } else { "once it is done there" };
@@ -80,13 +80,13 @@ pub(super) fn subject(question: &PendingRequestMeta) -> String {
     format!("{} [{}]", agent_text(title), agent_text(&question.kind))
 }
 
-fn asked(clients: &[ResponderMeta]) -> String {
+fn responders(clients: &[ResponderMeta]) -> String {
     let words = |client: &ResponderMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
         client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", agent_text(name)))
     };
     if clients.is_empty() {
-        return "nobody is there".to_owned();
+        return "no client is connected".to_owned();
     }
     clients.iter().map(words).collect::<Vec<_>>().join("; ")
 }

@@ -41,10 +41,10 @@ impl TerminalQuestion {
     /// Reads the params of a `session/request_permission`, with the known members of its tool call.
     pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<RecentToolCall>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
-        let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
-        let known = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        let call = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
+        let known = call.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
         let RecentToolCall { members: mut tool, mut left_out } = known;
-        tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
+        tool.extend(call.into_iter().filter(|(_, value)| !value.is_null()));
         left_out.retain(|name| !tool.contains_key(*name));
         let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));
         Self { tool, options: OptionMeta::of_request(&params), details }
@@ -67,7 +67,7 @@ impl TerminalQuestion {
     }
 
     /// The question line.
-    pub(crate) fn asks(&self) -> String {
+    pub(crate) fn prompt_line(&self) -> String {
         let answers = if self.has_choice() { "y/N, or a number" } else { "y/N" };
         let subject = self.subject(if self.is_brief() { WORDS } else { BRIEF });
         visible(&format!("[permission] Allow {subject}? ({answers}) "))
@@ -148,7 +148,7 @@ fn too_long(names: &str) -> String {
     if names.is_empty() {
         return String::new();
     }
-    format!("  (too long to be told: {})\n", agent_text(names))
+    format!("  (too long to show: {})\n", agent_text(names))
 }
 
 /// What a tool call would do, in lines: its command or other input, and its diffs.
@@ -187,8 +187,8 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     let members = unshown.as_object().map(Map::len);
     let named = first_named(&unshown);
     let line = named.as_ref().map(|named| format!("  {}\n", agent_text(named))).unwrap_or_default();
-    let is_said = members == Some(0) || (members == Some(1) && named.is_some());
-    if is_said {
+    let is_complete = members == Some(0) || (members == Some(1) && named.is_some());
+    if is_complete {
         return line;
     }
     // Many agents repeat the change in the input.

@@ -228,8 +228,6 @@ pub(crate) fn memory_words(memory: AgentMemory) -> Option<String> {
             "the agent made its memory shorter: it has a summary of what came before".to_owned()
         }
         AgentMemory::Part => "the agent remembers only part of the conversation".to_owned(),
-        AgentMemory::Another => {
-            "the agent remembers another conversation than the one that is kept".to_owned()
-        }
+        AgentMemory::Another => "the agent remembers another conversation than the stored one".to_owned(),
     })
 }

@@ -85,7 +85,7 @@ pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<
 
 /// Writes that a token was revoked.
 pub(crate) fn token_revoked(token: &Token, console: &mut Console<'_>) -> io::Result<()> {
-    let text = format!("token {} holds no longer", token.id);
+    let text = format!("token {} is revoked", token.id);
     console.result("token_revoked", &TokenObject { token: None, known: token }, Some(&text), None)
 }
 

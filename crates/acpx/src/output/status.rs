@@ -84,10 +84,10 @@ impl AgentLiveness {
 }
 
 impl<'a> Snapshot<'a> {
-    fn standing(&self) -> AgentLiveness {
-        let has_to_go = self.waiting.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
+    fn liveness(&self) -> AgentLiveness {
+        let is_ending = self.waiting.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
         match (self.agent_lives, self.missing_program) {
-            (true, _) if has_to_go => AgentLiveness::Ending,
+            (true, _) if is_ending => AgentLiveness::Ending,
             (true, _) => AgentLiveness::Running,
             (false, None) => AgentLiveness::Idle,
             (false, Some(_)) => AgentLiveness::Dead,
@@ -102,7 +102,7 @@ impl<'a> Snapshot<'a> {
 
     fn summary(&self) -> String {
         let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
-        let (happened, next) = match self.standing() {
+        let (happened, next) = match self.liveness() {
             AgentLiveness::Running if self.running().is_some() => {
                 return "the agent works on a turn".to_owned();
             }
@@ -132,7 +132,7 @@ impl<'a> Snapshot<'a> {
 
     /// What becomes of an agent's memory that has no other copy.
     fn memory(&self) -> &'static str {
-        match self.standing() {
+        match self.liveness() {
             AgentLiveness::Running => {
                 "the agent can neither load nor resume sessions: what it remembers of this one goes with its process"
             }
@@ -175,7 +175,7 @@ impl<'a> Snapshot<'a> {
 
     /// How long the session's agent has been running.
     fn uptime(&self) -> Option<String> {
-        let run = self.record.agent_run.as_ref().filter(|_| self.standing() == AgentLiveness::Running)?;
+        let run = self.record.agent_run.as_ref().filter(|_| self.liveness() == AgentLiveness::Running)?;
         Some(clock(self.now.since(run.since)))
     }
 
@@ -198,7 +198,7 @@ fn clock(time: Duration) -> String {
 /// Writes the status of a session.
 pub(crate) fn status(snapshot: &Snapshot<'_>, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
-        Format::Quiet => writeln!(console.out, "{}", snapshot.standing().word()),
+        Format::Quiet => writeln!(console.out, "{}", snapshot.liveness().word()),
         Format::Json => json_line(&object(snapshot), &mut *console.out),
         Format::Text => text(snapshot, &mut *console.out),
     }?;
@@ -337,12 +337,12 @@ impl<'a> OpenTurnsObject<'a> {
 }
 
 fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
-    let (record, standing) = (snapshot.record, snapshot.standing());
+    let (record, liveness) = (snapshot.record, snapshot.liveness());
     StatusObject {
         action: ACTION,
-        status: standing.json_word(),
+        status: liveness.json_word(),
         summary: snapshot.summary(),
-        ending: standing == AgentLiveness::Ending,
+        ending: liveness == AgentLiveness::Ending,
         identity: record.identity(),
         agent: AgentObject::of(&record.agent),
         name: name(record).map(SessionName::as_str),
@@ -371,7 +371,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     line(out, format_args!("agent: {}", command(&record.agent)))?;
     line(out, format_args!("pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string())))?;
-    line(out, format_args!("status: {}", snapshot.standing().word()))?;
+    line(out, format_args!("status: {}", snapshot.liveness().word()))?;
     settings::text(&record.settings, out)?;
     line(out, format_args!("uptime: {}", snapshot.uptime().unwrap_or_else(dash)))?;
     line(
@@ -420,9 +420,9 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// What a session waits for and since when, in words.
 fn waiting_words(waiting: &WaitReasonMeta, now: Timestamp) -> String {
     let what = awaited(waiting);
-    let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
-    let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
-    format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
+    let last_line = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
+    let last_line = last_line.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
+    format!("{what}, since {}{}", waiting.since, last_line.unwrap_or_default())
 }
 
 /// What a session waits for, in words. A newer host may report reasons unknown here.
@@ -433,10 +433,12 @@ pub(crate) fn awaited(waiting: &WaitReasonMeta) -> String {
         ("agent-start", _) => "the start of the agent".to_owned(),
         ("answer", Some(method)) => format!("the agent's answer to {method}"),
         ("turn-end", _) => "the agent, which has the prompt".to_owned(),
-        ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
-        ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
+        ("permission", _) => format!("an answer to the agent's permission request ({questions})"),
+        ("elicitation", _) => format!("an answer to the agent's form ({questions})"),
         ("command", _) => "a command or a file that the agent wants".to_owned(),
-        ("agent-away", _) => "the way to the agent's machine, which is gone and is looked for".to_owned(),
+        ("agent-away", _) => {
+            "the connection to the agent's machine, which is lost and being restored".to_owned()
+        }
         ("agent-read", _) => "the agent, which does not read what it was sent".to_owned(),
         (WaitReasonMeta::AGENT_END, _) => "the end of the agent's process".to_owned(),
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),

@@ -52,7 +52,7 @@ pub(crate) fn target() -> io::Result<StdoutWriter> {
 }
 
 /// Waits until stdout has no reader. Never resolves where that cannot be detected without writing.
-pub(crate) async fn nobody_reads() {
+pub(crate) async fn reader_gone() {
     if cfg!(target_os = "linux")
         && let Ok(StdioKind::Pipe(pipe)) = kind(io::stdout().as_fd())
         && let Ok(pipe) = pipe::Sender::from_owned_fd(pipe)

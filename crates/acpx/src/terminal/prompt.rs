@@ -67,10 +67,10 @@ impl TerminalDialog {
         }
     }
 
-    fn asks(&self) -> String {
+    fn prompt_line(&self) -> String {
         match self {
-            Self::Permission(question) => question.asks(),
-            Self::Form(form) => form.asks(),
+            Self::Permission(question) => question.prompt_line(),
+            Self::Form(form) => form.prompt_line(),
         }
     }
 
@@ -139,8 +139,8 @@ impl TerminalPrompter {
     /// Withdraws a question. One that was not shown disappears silently.
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
-        if let Some((_, sheet)) = self.open.take_if(|(open, _)| open == id) {
-            self.take_off(&sheet, "withdrawn: it was answered elsewhere, or its turn is over");
+        if let Some((_, dialog)) = self.open.take_if(|(open, _)| open == id) {
+            self.dismiss(&dialog, "withdrawn: another client answered it, or its turn is over");
         }
         self.next();
     }
@@ -158,16 +158,16 @@ impl TerminalPrompter {
     fn clear(&mut self, words: &str) {
         self.waiting.clear();
         self.settled.clear();
-        if let Some((_, sheet)) = self.open.take() {
-            self.take_off(&sheet, words);
+        if let Some((_, dialog)) = self.open.take() {
+            self.dismiss(&dialog, words);
         }
     }
 
     /// Shows why a question takes no more answers.
-    fn take_off(&mut self, sheet: &TerminalDialog, words: &str) {
+    fn dismiss(&mut self, dialog: &TerminalDialog, words: &str) {
         self.terminal.hide(false);
         self.terminal.forget();
-        self.terminal.write(&format!("\n{} {words}\n", sheet.mark()));
+        self.terminal.write(&format!("\n{} {words}\n", dialog.mark()));
     }
 
     /// The next answer; pending while nothing is asked.
@@ -176,22 +176,22 @@ impl TerminalPrompter {
             if let Some((id, answer)) = self.settled.pop_front() {
                 return TerminalAnswer::Answer(id, answer);
             }
-            let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
-            let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
+            let Some((id, dialog)) = &mut self.open else { return std::future::pending().await };
+            let line = if dialog.is_unaskable() { Ok(None) } else { self.terminal.line().await };
             // Hidden input has not ended its line either.
             let end = if self.terminal.is_hidden() { "\n" } else { "" };
             let is_gone = line.is_err() || matches!(line, Ok(None)) && self.terminal.is_gone();
             let answer = match line {
-                Ok(Some(line)) => match sheet.reply(&line) {
+                Ok(Some(line)) => match dialog.reply(&line) {
                     TerminalInputOutcome::Answer(answer) => answer,
                     TerminalInputOutcome::Ask(words) => {
-                        self.terminal.hide(sheet.is_secret());
-                        self.terminal.write(&format!("{end}{words}{}", sheet.asks()));
+                        self.terminal.hide(dialog.is_secret());
+                        self.terminal.write(&format!("{end}{words}{}", dialog.prompt_line()));
                         continue;
                     }
                 },
                 // Ctrl-D refuses.
-                Ok(None) | Err(_) => sheet.refusal(),
+                Ok(None) | Err(_) => dialog.refusal(),
             };
             let id = id.clone();
             self.terminal.hide(false);
@@ -214,7 +214,7 @@ impl TerminalPrompter {
         // Earlier input does not answer this question.
         self.terminal.forget();
         self.terminal.hide(question.is_secret());
-        self.terminal.write(&format!("\n{}{}", question.shown(), question.asks()));
+        self.terminal.write(&format!("\n{}{}", question.shown(), question.prompt_line()));
         self.is_covered = false;
         self.open = Some((id, question));
     }
@@ -224,26 +224,26 @@ impl TerminalPrompter {
         if let Some((_, question)) = &self.open
             && std::mem::take(&mut self.is_covered)
         {
-            self.terminal.write(&format!("\n{}", question.asks()));
+            self.terminal.write(&format!("\n{}", question.prompt_line()));
         }
     }
 
     /// The agent reports that what it wanted at an address is complete. The request is still unanswered, so it is
     /// answered without typed input.
     fn complete(&mut self, elicitation: &str) {
-        let answer = |sheet: &TerminalDialog| match sheet {
+        let answer = |dialog: &TerminalDialog| match dialog {
             TerminalDialog::Form(form) => form.completed(elicitation),
             TerminalDialog::Permission(_) => None,
         };
-        for (id, sheet) in std::mem::take(&mut self.waiting) {
-            match answer(&sheet) {
+        for (id, dialog) in std::mem::take(&mut self.waiting) {
+            match answer(&dialog) {
                 Some(answer) => self.settled.push_back((id, answer)),
-                None => self.waiting.push_back((id, sheet)),
+                None => self.waiting.push_back((id, dialog)),
             }
         }
-        if let Some((id, sheet)) = self.open.take_if(|(_, sheet)| answer(sheet).is_some()) {
-            self.take_off(&sheet, "the agent says that it is done");
-            self.settled.extend(answer(&sheet).map(|answer| (id, answer)));
+        if let Some((id, dialog)) = self.open.take_if(|(_, dialog)| answer(dialog).is_some()) {
+            self.dismiss(&dialog, "the agent reports that it is done");
+            self.settled.extend(answer(&dialog).map(|answer| (id, answer)));
         }
     }
 

@@ -97,8 +97,8 @@ async fn examine(
     let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
     let mcp_servers = list.collect::<Vec<_>>().into();
     let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
-    let mut patience = InterruptWatcher::new(None)?;
-    let seen = patience.during(engine.examine(with)).await?;
+    let mut interrupts = InterruptWatcher::new(None)?;
+    let seen = interrupts.during(engine.examine(with)).await?;
     Ok(seen.map_err(CliError::from))
 }
 
@@ -148,16 +148,16 @@ fn abilities(can: &Capabilities, trial: &Trial) -> String {
 /// How an agent behaves where agents differ, in words.
 fn behaviour(known_as: Option<&str>, profile: &AgentProfile) -> String {
     let habits = profile.restore_profile();
-    let says = [
+    let notes = [
         (habits.needs_prompt_before_load, "a session without a prompt is not written down"),
         (habits.wait_before_load == LoadWait::NextMinute, "a session is not loaded in the minute it began"),
         (habits.replays_on_resume, "replays on resume"),
-        (profile.ignores_stdin_end == Some(true), "stays when its stdin ends"),
-        (profile.ignores_terminate == Some(true), "stays when it is told to terminate"),
+        (profile.ignores_stdin_end == Some(true), "ignores the end of stdin"),
+        (profile.ignores_terminate == Some(true), "ignores SIGTERM"),
     ];
-    let says: Vec<&str> = says.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words).collect();
+    let notes: Vec<&str> = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words).collect();
     let name = known_as.unwrap_or("no agent that is known here");
-    if says.is_empty() { name.to_owned() } else { format!("{name}: {}", says.join("; ")) }
+    if notes.is_empty() { name.to_owned() } else { format!("{name}: {}", notes.join("; ")) }
 }
 
 fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
@@ -198,7 +198,7 @@ fn end(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
         TerminationOutcome::Gone if was_killed && seen.profile.ignores_terminate != Some(true) => report.say(&Finding::warn(
             "end",
             format!(
-                "it was killed after {}: it stays when its stdin ends and when it is told to terminate",
+                "it was killed after {}: it ignores the end of stdin and SIGTERM",
                 millis(seen.ended_in)
             ),
             "it works; \"profile\": {\"ignoresStdinEnd\": true, \"ignoresTerminate\": true} of the agent in \
@@ -292,7 +292,7 @@ mod tests {
             replays_on_resume: Some(false),
             ..AgentProfile::default()
         };
-        let words = "claude-code: a session without a prompt is not written down; stays when its stdin ends";
+        let words = "claude-code: a session without a prompt is not written down; ignores the end of stdin";
         assert_eq!(behaviour(Some("claude-code"), &profile), words);
         assert_eq!(behaviour(None, &AgentProfile::default()), "no agent that is known here");
     }

@@ -25,7 +25,7 @@ pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), Cli
     for name in config.unreachable_agents() {
         report.say(&Finding::warn(
             "config",
-            format!("the agent {name:?} has the name of a command, so nobody can name it"),
+            format!("the agent {name:?} has the name of a command, so it cannot be selected"),
             "give it another name",
         ))?;
     }

@@ -31,13 +31,13 @@ pub(super) async fn look(
     agent: Option<&Examination>,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
-    let kept = match RecordLookup::open() {
-        Ok(kept) => kept,
+    let lookup = match RecordLookup::open() {
+        Ok(lookup) => lookup,
         Err(error) => return report.fail("session", &error),
     };
-    let record = match kept.meant(settings, SessionFilter::OpenOrClosed).await {
+    let record = match lookup.meant(settings, SessionFilter::OpenOrClosed).await {
         Ok(Some(record)) => record,
-        Ok(None) if settings.session.is_none() => return lost(&kept, Some(settings), report).await,
+        Ok(None) if settings.session.is_none() => return lost(&lookup, Some(settings), report).await,
         Ok(None) => return report.fail("session", &no_session(settings, NoSessionHelp::LOOK)?),
         Err(error) => return report.fail("session", &error),
     };
@@ -56,7 +56,7 @@ pub(super) async fn look(
     for server in &record.mcp_servers {
         self::server(&record, server, report)?;
     }
-    last_error(&kept, &record, report).await?;
+    last_error(&lookup, &record, report).await?;
     last_restore(&record, report)?;
     last_agent(&record, report)?;
     match agent {
@@ -67,12 +67,12 @@ pub(super) async fn look(
 
 /// Reports the open sessions, of the selected agent or of all, whose directories are missing.
 pub(super) async fn lost(
-    kept: &RecordLookup,
+    lookup: &RecordLookup,
     settings: Option<&CommandSettings>,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     // A problem with the store is reported separately.
-    let records = kept.lost(settings).await.unwrap_or_default();
+    let records = lookup.lost(settings).await.unwrap_or_default();
     let Some(first) = records.first() else { return Ok(()) };
     let shown = records.iter().take(LOST).map(|record| format!("{} ({})", record.id, record.cwd));
     let more = records.len().checked_sub(LOST + 1).map(|more| format!("{} more", more + 1));
@@ -187,8 +187,12 @@ fn last_agent(record: &Record, report: &mut DoctorReport) -> Result<(), CliError
 }
 
 /// Reports how the last turn ended.
-async fn last_error(kept: &RecordLookup, record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
-    match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
+async fn last_error(
+    lookup: &RecordLookup,
+    record: &Record,
+    report: &mut DoctorReport,
+) -> Result<(), CliError> {
+    match lookup.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
             let hint = match &error.code {
                 ErrorCode::AuthRequired => Some(login_hint(&agents::typed(&record.agent))),

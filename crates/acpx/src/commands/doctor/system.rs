@@ -33,14 +33,14 @@ pub(super) async fn look(
         Err(error) => report.fail("directory", &error)?,
     }
     match HostLocator::of_environment() {
-        Ok(reach) => {
-            home(reach.place.home(), report)?;
-            store(&reach, report).await?;
-            if let Ok(kept) = RecordLookup::open() {
-                session::lost(&kept, None, report).await?;
+        Ok(locator) => {
+            home(locator.place.home(), report)?;
+            store(&locator, report).await?;
+            if let Ok(lookup) = RecordLookup::open() {
+                session::lost(&lookup, None, report).await?;
             }
-            runtime(&reach.place, report)?;
-            running(&reach.place, report).await?;
+            runtime(&locator.place, report)?;
+            running(&locator.place, report).await?;
         }
         Err(error) => report.fail("home", &error)?,
     }
@@ -101,9 +101,9 @@ fn system_name(number: u32) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-async fn store(reach: &HostLocator, report: &mut DoctorReport) -> Result<(), CliError> {
-    let path = reach.place.store();
-    let store = match reach.kept() {
+async fn store(locator: &HostLocator, report: &mut DoctorReport) -> Result<(), CliError> {
+    let path = locator.place.store();
+    let store = match locator.kept() {
         Ok(Some(store)) => store,
         Ok(None) => {
             return report.say(&Finding::ok("store", "there is none yet; the first session makes it"));

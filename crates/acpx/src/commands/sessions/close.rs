@@ -14,10 +14,10 @@ use crate::session::settings::CommandSettings;
 pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let record = kept.meant(settings, SessionFilter::Open).await?;
-        let Some(record) = record else { return Err(kept.missing(settings, Intent::Close).await?) };
-        drop(kept);
+        let lookup = RecordLookup::open()?;
+        let record = lookup.meant(settings, SessionFilter::Open).await?;
+        let Some(record) = record else { return Err(lookup.missing(settings, Intent::Close).await?) };
+        drop(lookup);
         let params = json!({ "sessionId": record.id });
         let identity: SessionIdentity =
             call_host("_acpx/close", &params, &record, settings, &mut console).await?;

@@ -27,22 +27,23 @@ struct Deleted {
 
 /// Deletes the selected session.
 pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let which =
             if settings.session.is_some() { SessionFilter::OpenOrClosed } else { SessionFilter::Open };
-        let kept = RecordLookup::open()?;
-        let record = kept.meant(settings, which).await?;
-        let Some(record) = record else { return Err(kept.missing(settings, Intent::Delete).await?) };
-        drop(kept);
+        let lookup = RecordLookup::open()?;
+        let record = lookup.meant(settings, which).await?;
+        let Some(record) = record else { return Err(lookup.missing(settings, Intent::Delete).await?) };
+        drop(lookup);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started for the delete gets the environment of this command.
         let meta = RestoreMeta { later: true, ..restore_meta(&record, settings, None) };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+        let mut talk =
+            HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
         let asked = talk.persist(async |talk| {
-            let mut client = talk.host(&reach).await?;
+            let mut client = talk.host(&locator).await?;
             match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
                 // A session that cannot be resumed, for instance because its directory is missing, can still be
                 // deleted.

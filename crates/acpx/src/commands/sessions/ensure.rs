@@ -66,7 +66,7 @@ async fn apply(
     let resume = ResumeParams::new(record, settings, given, meta);
     let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
     setup_request::say_what_is_shown(resume.wanted(), &reply, console);
-    output::keeps_its_own(&meta, console);
+    output::report_kept_settings(&meta, console);
     if let Some(how) = &meta.agent.awakening {
         output::awake(how, console);
         output::unmet(&meta.agent.unmet_settings, console);
@@ -75,7 +75,7 @@ async fn apply(
     if let Some(wanted) = wants_newer(options, record)
         && !is_spoken(record, wanted).await?
     {
-        output::keeps_its_version(wanted, console);
+        output::report_kept_version(wanted, console);
         not_applied.push("--protocol");
     }
     Ok((identity, not_applied))

@@ -18,8 +18,8 @@ const PAGE: usize = 4096;
 /// Shows the last entries of the selected session.
 pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(), CliError> {
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let (record, store) = kept.need(settings, "history").await?;
+        let lookup = RecordLookup::open()?;
+        let (record, store) = lookup.need(settings, "history").await?;
         let mut said = History::new(record.id.clone());
         let mut from = Seq::FIRST;
         loop {

@@ -30,14 +30,14 @@ pub(crate) fn run(
 
 /// The stored records, each with its title.
 pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
-    let kept = RecordLookup::open()?;
-    let Some(store) = kept.store() else { return Ok(Vec::new()) };
+    let lookup = RecordLookup::open()?;
+    let Some(store) = lookup.store() else { return Ok(Vec::new()) };
     // All at once: a record that changes between two pages would be on neither.
     let mut records = store.records(filter.clone(), None, usize::MAX).await?;
     for record in &mut records {
         record.title = title(store, record).await?;
     }
-    kept.leave();
+    lookup.leave();
     Ok(records)
 }
 

@@ -21,21 +21,21 @@ pub(crate) fn run(
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let mut console = config.console(output)?;
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory).map_err(|error| CliError::Directory {
             path: directory.clone(),
             reason: system_words(&error),
             flag: "sessions migrate DIR",
         })?,
-        None => reach.place.npm_sessions(),
+        None => locator.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
     // An error in the configuration does not stop the import.
     let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&reach));
-        takeover::take(&reach, &directory, &agents, mode, &mut talk).await
+        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        takeover::take(&locator, &directory, &agents, mode, &mut talk).await
     })?;
     migrated(&report, command.dry_run, &mut console)?;
     Ok(if report.damaged.is_empty() { CliExit::Success } else { CliExit::Failure }.into())

@@ -34,11 +34,11 @@ pub(super) fn make(
     let start = settings.start(&settings.agent, settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
     block_on(async {
-        let answer = ask(&reach, &params, settings, &mut console).await?;
+        let answer = ask(&locator, &params, settings, &mut console).await?;
         let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
         let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
         setup_request::say_what_is_shown(params.wanted(), &answer, &mut console);
@@ -47,7 +47,7 @@ pub(super) fn make(
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
             output::created(SessionLabel { record, name, cwd }, &settings.agent, &mut console);
         }
-        output::keeps_its_own(&meta, &mut console);
+        output::report_kept_settings(&meta, &mut console);
         let not_taken = not_taken(&meta);
         let how = match (is_ensure, meta.created) {
             (false, _) => EnsureOrigin::New { replaced: replaced.as_ref() },
@@ -64,14 +64,14 @@ pub(super) fn name(settings: &CommandSettings) -> Option<&str> {
 
 /// Repeats the request until a host replies: a host that died before has created nothing that lookup finds.
 async fn ask(
-    reach: &HostLocator,
+    locator: &HostLocator,
     params: &NewParams<'_>,
     settings: &CommandSettings,
     console: &mut Console<'static>,
 ) -> Result<Box<str>, CliError> {
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(reach));
+    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(locator));
     let asked = talk.persist(async |talk| {
-        let mut client = talk.host(reach).await?;
+        let mut client = talk.host(locator).await?;
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
         talk.start(&mut client, "session/new", params, &settings.agent.label(), None).await
     });

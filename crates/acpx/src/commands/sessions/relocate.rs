@@ -36,16 +36,16 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
 }
 
 /// The session of an id, or else the one of this agent and name whose directory is missing.
-async fn meant(kept: &RecordLookup, settings: &CommandSettings) -> Result<Record, CliError> {
-    if let Some(record) = kept.by_id(settings).await? {
+async fn meant(lookup: &RecordLookup, settings: &CommandSettings) -> Result<Record, CliError> {
+    if let Some(record) = lookup.by_id(settings).await? {
         return Ok(record);
     }
-    let mut lost = kept.lost_of(settings).await?;
+    let mut lost = lookup.lost_of(settings).await?;
     match (lost.pop(), lost.is_empty()) {
         (Some(record), true) => Ok(record),
         (None, _) => {
             let name = settings.session.as_ref();
-            let mut there = kept.open_with(Some(settings)).await?;
+            let mut there = lookup.open_with(Some(settings)).await?;
             there.retain(|record| name.is_some() && has_name(record, name));
             if id_of(settings).is_some() && there.is_empty() {
                 return Err(no_session(settings, NoSessionHelp::LOOK)?);

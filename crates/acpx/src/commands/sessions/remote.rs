@@ -24,10 +24,10 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<(
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
-        let mut patience = InterruptWatcher::new(settings.timeout)?;
+        let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let asked = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent.label());
-        let page = patience.during_start(&slow, &mut console, asked).await?;
+        let page = interrupts.during_start(&slow, &mut console, asked).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;

@@ -22,9 +22,9 @@ const PAGE: usize = 1024;
 /// Shows the selected session.
 pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<(), CliError> {
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let (record, _) = kept.need(settings, "replay").await?;
-        let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
+        let lookup = RecordLookup::open()?;
+        let (record, _) = lookup.need(settings, "replay").await?;
+        let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
         let shown = async {
             let next = beginning(command, &events).await?;
             show(settings, &record, &store, next).await

@@ -16,11 +16,11 @@ use crate::session::settings::CommandSettings;
 
 /// Follows the selected session, from the next event on or from a cursor.
 pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
+    let locator = HostLocator::of_environment()?;
     block_on(async {
-        let kept = RecordLookup::open()?;
-        let (record, _) = kept.need(settings, "watch").await?;
-        let followed = follow(settings, from, &reach, kept, &record).await;
+        let lookup = RecordLookup::open()?;
+        let (record, _) = lookup.need(settings, "watch").await?;
+        let followed = follow(settings, from, &locator, lookup, &record).await;
         followed.map_err(|error| error.about(record.identity()))
     })
 }
@@ -28,11 +28,11 @@ pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<(
 async fn follow(
     settings: &CommandSettings,
     from: Option<&Cursor>,
-    reach: &HostLocator,
-    kept: RecordLookup,
+    locator: &HostLocator,
+    lookup: RecordLookup,
     record: &Record,
 ) -> Result<(), CliError> {
-    let Some((store, events)) = kept.into_events(record) else { return Ok(()) };
+    let Some((store, events)) = lookup.into_events(record) else { return Ok(()) };
     let mut console = Console::of_program(settings.mode);
     if record.lifecycle != Lifecycle::Open {
         // A closed session has no further events, so the stored ones are shown.
@@ -46,11 +46,11 @@ async fn follow(
     };
     output::watching(SessionLabel::of(record), &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
-    let talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(reach));
+    let talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(locator));
     let mut talk = talk.following(&mut view, record.id.clone(), store, next);
     let watched = talk.persist(async |talk| {
         let seen = async |talk: &mut HostSession<'_>| {
-            let mut client = talk.host(reach).await?;
+            let mut client = talk.host(locator).await?;
             talk.watch(&client, record.id.as_str()).await?;
             talk.look_on(&mut client).await
         };

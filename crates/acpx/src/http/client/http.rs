@@ -38,11 +38,11 @@ struct RelayConnection<'a> {
     /// Sessions whose streams are open.
     open: HashSet<String>,
     /// Sessions that a sent request closes or deletes.
-    over: HashSet<String>,
+    closing: HashSet<String>,
     /// Reader tasks of the streams. Each returns the session whose stream ended, or an error.
     streams: JoinSet<Result<String, RelayError>>,
     begins: SessionStartRequests,
-    tell_begun: mpsc::Sender<String>,
+    new_sessions: mpsc::Sender<String>,
 }
 
 /// Ids of pending requests whose replies name a new session.
@@ -52,33 +52,33 @@ struct SessionStartRequests(Arc<Lock<HashSet<RpcId>>>);
 impl Relay {
     pub(super) async fn over_http(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         let Some(first) = near.incoming.recv().await else { return Ok(()) };
-        let (connection, answer) = self.greet(first.message()).await?;
+        let (connection, answer) = self.initialize(first.message()).await?;
         drop(near.peer.send(answer).await);
         // Without a connection id the server refused `initialize`, and the relay is done.
         let Some(connection) = connection else { return Ok(()) };
-        let (tell_begun, mut begun) = mpsc::channel(BEGUN);
+        let (new_sessions, mut begun) = mpsc::channel(BEGUN);
         let mut far = RelayConnection {
             relay: Arc::clone(self),
             peer: &near.peer,
             connection,
             open: HashSet::new(),
-            over: HashSet::new(),
+            closing: HashSet::new(),
             streams: JoinSet::new(),
             begins: SessionStartRequests::default(),
-            tell_begun,
+            new_sessions,
         };
         let done = async {
-            far.listen(None).await?;
+            far.open_stream(None).await?;
             loop {
                 tokio::select! {
                     biased;
-                    Some(session) = begun.recv() => far.listen(Some(session)).await?,
+                    Some(session) = begun.recv() => far.open_stream(Some(session)).await?,
                     Some(ended) = far.streams.join_next() => match ended {
                         Ok(ended) => far.ended(&ended?)?,
                         Err(error) => return Err(self.lost(&error)),
                     },
                     inbound = near.incoming.recv() => match inbound {
-                        Some(inbound) => far.say(inbound.message()).await?,
+                        Some(inbound) => far.post(inbound.message()).await?,
                         None => return Ok(()),
                     },
                 }
@@ -90,7 +90,7 @@ impl Relay {
     }
 
     /// Posts `initialize`; returns the connection id, if there is one, and the reply.
-    async fn greet(&self, first: &RpcMessage) -> Result<(Option<HeaderValue>, String), RelayError> {
+    async fn initialize(&self, first: &RpcMessage) -> Result<(Option<HeaderValue>, String), RelayError> {
         let response = self
             .ask(RelayRequest { method: Method::POST, headers: &[], body: first.line().to_string() })
             .await?;
@@ -118,13 +118,13 @@ impl Relay {
 
 impl RelayConnection<'_> {
     /// Posts one message of the local side.
-    async fn say(&mut self, message: &RpcMessage) -> Result<(), RelayError> {
+    async fn post(&mut self, message: &RpcMessage) -> Result<(), RelayError> {
         let is_about_all = message.method().is_none_or(|method| method.starts_with("$/"));
         let session = message.params().filter(|_| !is_about_all).and_then(session_of);
         if let Some(session) = &session
             && !self.open.contains(session)
         {
-            self.listen(Some(session.clone())).await?;
+            self.open_stream(Some(session.clone())).await?;
         }
         if let Said::Request { id, method, .. } = message.body() {
             match (method.as_ref(), &session) {
@@ -132,11 +132,11 @@ impl RelayConnection<'_> {
                     self.begins.0.lock().insert(id.clone());
                 }
                 ("session/close" | "session/delete", Some(session)) => {
-                    self.over.insert(session.clone());
+                    self.closing.insert(session.clone());
                 }
                 // A session that is used again keeps its stream.
                 (_, Some(session)) => {
-                    self.over.remove(session);
+                    self.closing.remove(session);
                 }
                 (_, None) => {}
             }
@@ -152,7 +152,7 @@ impl RelayConnection<'_> {
     }
 
     /// Opens a stream and spawns its reader.
-    async fn listen(&mut self, session: Option<String>) -> Result<(), RelayError> {
+    async fn open_stream(&mut self, session: Option<String>) -> Result<(), RelayError> {
         if let Some(session) = &session
             && !self.open.insert(session.clone())
         {
@@ -168,17 +168,17 @@ impl RelayConnection<'_> {
             relay: Arc::clone(&self.relay),
             peer: self.peer.clone(),
             begins: self.begins.clone(),
-            tell_begun: self.tell_begun.clone(),
+            new_sessions: self.new_sessions.clone(),
             _line: line,
         };
-        self.streams.spawn(stream.hear(response.into_body(), session));
+        self.streams.spawn(stream.forward(response.into_body(), session));
         Ok(())
     }
 
     /// Handles the end of a session's stream, which is an error unless the session was being closed.
     fn ended(&mut self, session: &str) -> Result<(), RelayError> {
         self.open.remove(session);
-        if self.over.remove(session) {
+        if self.closing.remove(session) {
             Ok(())
         } else {
             Err(self.relay.lost(&"the stream of a session has ended"))
@@ -211,28 +211,28 @@ struct RelayStreamReader {
     relay: Arc<Relay>,
     peer: Peer,
     begins: SessionStartRequests,
-    tell_begun: mpsc::Sender<String>,
+    new_sessions: mpsc::Sender<String>,
     /// The stream's own connection, if it has one.
     _line: Option<RequestConnection>,
 }
 
 impl RelayStreamReader {
     /// Forwards events to the local side. A session's stream may end with its session; the connection's stream may not.
-    async fn hear<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
+    async fn forward<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
     where
         B: hyper::body::Body<Data = bytes::Bytes>,
         B::Error: std::fmt::Display,
     {
         let mut body = std::pin::pin!(body);
         let mut events = Events::default();
-        let silent = |_| self.relay.lost(&"nothing was heard for too long");
+        let silent = |_| self.relay.lost(&"nothing was received for too long");
         while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(silent)? {
             let frame = frame.map_err(|error| self.relay.lost(&error))?;
             let Some(bytes) = frame.data_ref() else { continue };
             for event in events.take(bytes).map_err(|error| self.relay.foreign(&error))? {
                 let line = as_line(&event);
                 if let Some(session) = self.begins.begun(&line) {
-                    drop(self.tell_begun.send(session).await);
+                    drop(self.new_sessions.send(session).await);
                 }
                 // A closed local side also ends the loop that reads from it.
                 drop(self.peer.send(line).await);
@@ -246,8 +246,8 @@ impl SessionStartRequests {
     /// The new session that a reply names, if it replies to a request for one.
     fn begun(&self, line: &str) -> Option<String> {
         let message = RpcMessage::parse(line).ok().filter(|message| message.method().is_none())?;
-        let is_asked = self.0.lock().remove(message.id()?);
-        message.result().filter(|_| is_asked).and_then(session_of)
+        let is_start = self.0.lock().remove(message.id()?);
+        message.result().filter(|_| is_start).and_then(session_of)
     }
 }
 
@@ -267,13 +267,13 @@ mod tests {
     fn listening() -> (RelayStreamReader, InboundStream) {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let ((peer, _), (_, heard)) = memory(WireLimits::default());
-        let (tell_begun, _) = mpsc::channel(BEGUN);
+        let (new_sessions, _) = mpsc::channel(BEGUN);
         (
             RelayStreamReader {
                 relay,
                 peer,
                 begins: SessionStartRequests::default(),
-                tell_begun,
+                new_sessions,
                 _line: None,
             },
             heard,
@@ -292,10 +292,10 @@ mod tests {
             Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b":\n\n"))), said + 1))
         });
         let began = Instant::now();
-        let lost = listening.hear(StreamBody::new(comments), Some("s".to_owned())).await.unwrap_err();
+        let lost = listening.forward(StreamBody::new(comments), Some("s".to_owned())).await.unwrap_err();
         assert_eq!(
             lost.to_string(),
-            "the connection to http://127.0.0.1:7/acp was lost: nothing was heard for too long"
+            "the connection to http://127.0.0.1:7/acp was lost: nothing was received for too long"
         );
         assert_eq!(began.elapsed(), SILENCE / 4 * 10 + SILENCE);
     }
@@ -303,7 +303,7 @@ mod tests {
     #[tokio::test]
     async fn ended_session_stream_names_its_session_connection_stream_is_lost() {
         let end = || StreamBody::new(stream::empty::<Result<Frame<Bytes>, std::io::Error>>());
-        assert_eq!(listening().0.hear(end(), Some("s".to_owned())).await.unwrap(), "s");
-        assert!(listening().0.hear(end(), None).await.is_err());
+        assert_eq!(listening().0.forward(end(), Some("s".to_owned())).await.unwrap(), "s");
+        assert!(listening().0.forward(end(), None).await.is_err());
     }
 }

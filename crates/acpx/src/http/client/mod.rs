@@ -79,7 +79,7 @@ pub(crate) enum RelayError {
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
     /// It replied with an unexpected status.
-    #[error("{address} answered {status}{}", said(.words))]
+    #[error("{address} answered {status}{}", with_detail(.words))]
     Refused {
         /// The address.
         address: String,
@@ -91,7 +91,7 @@ pub(crate) enum RelayError {
         with_token: bool,
     },
     /// Its reply violates the protocol.
-    #[error("{address} does not speak as it should: {problem}")]
+    #[error("{address} violates the protocol: {problem}")]
     Foreign {
         /// The address.
         address: String,
@@ -99,7 +99,7 @@ pub(crate) enum RelayError {
         problem: String,
     },
     /// The connection was lost.
-    #[error("the connection to {address} was lost{}", said(.reason))]
+    #[error("the connection to {address} was lost{}", with_detail(.reason))]
     Lost {
         /// The address.
         address: String,
@@ -108,7 +108,7 @@ pub(crate) enum RelayError {
     },
     /// A lost connection could not be re-established.
     #[error(
-        "the conversation with {address} could not be taken up again{}; whether the last prompt arrived there is not known",
+        "the conversation with {address} could not be restored{}; it is unknown whether the last prompt arrived there",
         if .why.is_final() { "" } else { " in a minute" }
     )]
     GivenUp {
@@ -131,10 +131,10 @@ impl RelayError {
                 Some("set ACPX_REMOTE_TOKEN to a token of that machine: acpx token new makes one there")
             }
             Self::Unreachable { .. } | Self::Silent { .. } => {
-                Some("see that acpx serve runs there, and that the way is open")
+                Some("check that acpx serve is running there and that the port is reachable")
             }
             Self::Untrusted { .. } => Some(
-                "set SSL_CERT_FILE to a file with the certificate of whoever has signed that of the machine",
+                "set SSL_CERT_FILE to a file with the certificate of the authority that signed the machine's certificate",
             ),
             Self::TokenFile { .. } => {
                 Some("put the token of that machine into the file, and name it from the root")
@@ -170,7 +170,7 @@ fn is_mended_anew(status: StatusCode) -> bool {
     statuses.contains(&status)
 }
 
-fn said(words: &str) -> String {
+fn with_detail(words: &str) -> String {
     let words = words.trim();
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }
@@ -211,15 +211,15 @@ impl FarLine for RelayConnector {
         }
         let (ours, (peer, incoming)) = wire::memory(limits());
         let (relay, why) = (Arc::clone(&self.relay), Arc::clone(&self.why));
-        let speaking = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let mut near = LocalEndpoint { peer, incoming };
-            let done = relay.speak(&mut near).await;
+            let done = relay.relay_once(&mut near).await;
             *why.lock() = done.err();
             // Flush what was received before closing.
             drop(timeout(FAREWELL, near.peer.close()).await);
         });
         // The previous connection is lost, or has no reader any more.
-        if let Some(earlier) = self.last.lock().replace(speaking) {
+        if let Some(earlier) = self.last.lock().replace(task) {
             earlier.abort();
         }
         Some(ours)
@@ -267,7 +267,7 @@ impl Relay {
     }
 
     /// Relays lines over one connection.
-    async fn speak(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
+    async fn relay_once(self: &Arc<Self>, near: &mut LocalEndpoint) -> Result<(), RelayError> {
         match self.address.transport {
             Transport::WebSocket => self.over_websocket(near).await,
             Transport::Http => self.over_http(near).await,
@@ -350,8 +350,8 @@ mod tests {
         assert_eq!(over(None, Ok(())).await, Ok(()));
         let given_up = |time: &str, why: &str| {
             let words = format!(
-                "the conversation with http://127.0.0.1:7/acp could not be taken up again{time}; \
-                 whether the last prompt arrived there is not known"
+                "the conversation with http://127.0.0.1:7/acp could not be restored{time}; \
+                 it is unknown whether the last prompt arrived there"
             );
             Err((words, Some(format!("http://127.0.0.1:7/acp {why}"))))
         };

@@ -77,17 +77,17 @@ impl Relay {
     /// Sends a request. If the reused connection was closed while idle and the request did not leave, retries once on a
     /// new one.
     pub(super) async fn ask(&self, asked: RelayRequest<'_>) -> Result<RelayResponse, RelayError> {
-        let mut kept = self.line.lock().await;
+        let mut reused = self.line.lock().await;
         let is_stream = asked.method == Method::GET;
-        let known = kept.take().filter(RequestConnection::is_open);
+        let known = reused.take().filter(RequestConnection::is_open);
         let is_known = known.is_some();
         let mut line = match known {
             Some(line) => line,
             None => self.dial().await?,
         };
         if is_stream && !line.takes_many() {
-            *kept = Some(line);
-            drop(kept);
+            *reused = Some(line);
+            drop(reused);
             let mut own = self.dial().await?;
             let request = self.request(&asked, &own)?;
             let sent = self.sent(&mut own, request).await?;
@@ -103,7 +103,7 @@ impl Relay {
             sent = self.sent(&mut line, request).await?;
         }
         let response = sent.map_err(|error| self.lost(&error.into_error()))?;
-        *kept = Some(line);
+        *reused = Some(line);
         Ok(self.answered(response, None))
     }
 
@@ -161,26 +161,26 @@ impl Relay {
     ) -> Result<Request<ChunkedBody>, RelayError> {
         let mut request = Request::new(ChunkedBody::new(asked.body.clone()));
         let address = &self.address;
-        let said = request.headers_mut();
+        let headers = request.headers_mut();
         let uri = if line.takes_many() {
             address.to_string()
         } else {
             let host = HeaderValue::from_str(address.authority()).map_err(|error| self.foreign(&error))?;
-            said.insert(HOST, host);
+            headers.insert(HOST, host);
             address.path().to_owned()
         };
         let accept = if asked.method == Method::GET { "text/event-stream" } else { "application/json" };
-        said.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
         if asked.method == Method::POST {
-            said.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(token) = &self.token {
-            said.insert(AUTHORIZATION, self.bearer(token)?);
+            headers.insert(AUTHORIZATION, self.bearer(token)?);
         }
         if let Some(cookies) = self.cookies.lock().header() {
-            said.insert(COOKIE, cookies);
+            headers.insert(COOKIE, cookies);
         }
-        said.extend(asked.headers.iter().cloned());
+        headers.extend(asked.headers.iter().cloned());
         *request.uri_mut() = uri.parse().map_err(|error| self.foreign(&error))?;
         *request.method_mut() = asked.method.clone();
         Ok(request)

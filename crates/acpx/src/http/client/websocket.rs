@@ -25,7 +25,7 @@ impl Relay {
         tokio::select! {
             send_error = frames::send_all(&mut sink, &mut near.incoming, &load) => match send_error {
                 FrameSendError::Over => {}
-                FrameSendError::Slow => return Err(self.lost(&"what was said was not read")),
+                FrameSendError::Slow => return Err(self.lost(&"the server does not read")),
                 FrameSendError::Gone(error) => return Err(self.lost(&error)),
             },
             lost = self.forward(source, &load, &near.peer) => {
@@ -85,7 +85,7 @@ impl Relay {
                 FrameEvent::Closed(close) => {
                     return self.lost(&close.map(|close| close.reason.to_string()).unwrap_or_default());
                 }
-                FrameEvent::Silence => return self.lost(&"nothing was heard for too long"),
+                FrameEvent::Silence => return self.lost(&"nothing was received for too long"),
                 FrameEvent::Broken(Some(error)) => return self.lost(&error),
                 FrameEvent::Broken(None) => return self.lost(&""),
             }

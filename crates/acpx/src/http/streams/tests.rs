@@ -37,24 +37,24 @@ fn header_and_params_name_one_session_or_the_message_is_not_taken() {
     ];
     for (params, header, expected) in cases {
         let line = expected.map(|params| prompt(params).line().to_string());
-        assert_eq!(streams.heard(&prompt(params), *header), line, "{params} {header:?}");
+        assert_eq!(streams.register(&prompt(params), *header), line, "{params} {header:?}");
     }
     let bare = message(r#"{"jsonrpc":"2.0","method":"session/cancel"}"#);
     let full = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
-    assert_eq!(streams.heard(&bare, Some("s")), Ok(full.to_owned()));
+    assert_eq!(streams.register(&bare, Some("s")), Ok(full.to_owned()));
     let withdrawal = message(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
-    assert_eq!(streams.heard(&withdrawal, Some("s")), Ok(withdrawal.line().to_string()));
+    assert_eq!(streams.register(&withdrawal, Some("s")), Ok(withdrawal.line().to_string()));
     let answer = message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    assert_eq!(streams.heard(&answer, Some("s")), Ok(answer.line().to_string()));
+    assert_eq!(streams.register(&answer, Some("s")), Ok(answer.line().to_string()));
 }
 
 #[tokio::test]
 async fn session_messages_go_to_the_session_stream_others_to_the_connection() {
     let mut streams = ConnectionStreams::default();
-    streams.heard(&request(1, "session/new", "{}"), None).unwrap();
+    streams.register(&request(1, "session/new", "{}"), None).unwrap();
     let made = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
     tell(&mut streams, made).await;
-    streams.heard(&request(2, "session/prompt", r#"{"sessionId":"s"}"#), None).unwrap();
+    streams.register(&request(2, "session/prompt", r#"{"sessionId":"s"}"#), None).unwrap();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
     let withdrawal = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"sessionId":"s"}}"#;
@@ -107,7 +107,7 @@ async fn stream_of_a_closed_session_delivers_the_reply_and_stays() {
     let mut streams = ConnectionStreams::default();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     tell(&mut streams, update).await;
-    streams.heard(&request(1, "session/close", r#"{"sessionId":"s"}"#), None).unwrap();
+    streams.register(&request(1, "session/close", r#"{"sessionId":"s"}"#), None).unwrap();
     let mut reader = streams.open(Some("s")).unwrap();
     let closed = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     tell(&mut streams, closed).await;
@@ -117,7 +117,7 @@ async fn stream_of_a_closed_session_delivers_the_reply_and_stays() {
     drop(reader);
     // Without a reader the stream is dropped, and replies arrive on the connection's stream.
     tell(&mut streams, update).await;
-    streams.heard(&request(2, "session/delete", r#"{"sessionId":"s"}"#), None).unwrap();
+    streams.register(&request(2, "session/delete", r#"{"sessionId":"s"}"#), None).unwrap();
     let deleted = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
     tell(&mut streams, deleted).await;
     assert_eq!(next(&mut streams.open(None).unwrap()).await.as_deref(), Some(deleted));
@@ -126,7 +126,7 @@ async fn stream_of_a_closed_session_delivers_the_reply_and_stays() {
 #[tokio::test]
 async fn error_for_an_unknown_session_goes_to_the_connection_stream() {
     let mut streams = ConnectionStreams::default();
-    streams.heard(&request(1, "session/load", r#"{"sessionId":"no"}"#), None).unwrap();
+    streams.register(&request(1, "session/load", r#"{"sessionId":"no"}"#), None).unwrap();
     let failed = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}"#;
     tell(&mut streams, failed).await;
     assert_eq!(next(&mut streams.open(None).unwrap()).await.as_deref(), Some(failed));
@@ -137,7 +137,7 @@ async fn replay_and_load_answer_use_the_connection_stream_without_a_session_read
     for method in ["session/load", "session/resume"] {
         let mut streams = ConnectionStreams::default();
         let mut connection = streams.open(None).unwrap();
-        streams.heard(&request(1, method, r#"{"sessionId":"s"}"#), None).unwrap();
+        streams.register(&request(1, method, r#"{"sessionId":"s"}"#), None).unwrap();
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
         tell(&mut streams, update).await;
         assert_eq!(next(&mut connection).await.as_deref(), Some(update));
@@ -157,7 +157,7 @@ async fn replay_and_load_answer_use_the_connection_stream_without_a_session_read
 async fn replay_and_load_answer_stay_on_a_session_stream_that_is_read() {
     let mut streams = ConnectionStreams::default();
     let mut session = streams.open(Some("s")).unwrap();
-    streams.heard(&request(1, "session/load", r#"{"sessionId":"s"}"#), None).unwrap();
+    streams.register(&request(1, "session/load", r#"{"sessionId":"s"}"#), None).unwrap();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     tell(&mut streams, update).await;

@@ -56,14 +56,14 @@ impl FormField {
     }
 
     /// The prompt lines.
-    pub(super) fn asks(&self) -> String {
-        let mut asks = String::new();
+    pub(super) fn prompt_line(&self) -> String {
+        let mut text = String::new();
         if let Some(description) = &self.description {
-            asks.extend(["  ", &agent_text(description), "\n"]);
+            text.extend(["  ", &agent_text(description), "\n"]);
         }
-        asks.push_str(&self.kind.list());
+        text.push_str(&self.kind.list());
         if let Some(wrong) = &self.wrong_default {
-            asks.extend(["  the default ", &agent_text(&plain(wrong)), " does not fit and is left out\n"]);
+            text.extend(["  the default ", &agent_text(&plain(wrong)), " does not fit and is left out\n"]);
         }
         let empty = match (&self.default, self.is_required) {
             (Some(default), _) => format!(", empty for {}", agent_text(&plain(default))),
@@ -74,7 +74,7 @@ impl FormField {
         let hyphen =
             if self.kind.may_be_hyphen() { format!(", {HYPHEN} for a hyphen") } else { String::new() };
         let (title, kind) = (agent_text(&self.title), self.kind.words());
-        format!("{asks}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
+        format!("{text}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
     }
 
     /// Interprets a line for this field; `None` leaves the field out.

@@ -50,7 +50,7 @@ fn pending_request_is_listed_with_its_details_and_options() {
   session: claude work (r1)
   cwd: /w
   since: 2026-11-16T12:21:00.000Z
-  asked: nobody is there
+  asked: no client is connected
   options:
     1  o1  Allow once [allow_once]
     2  o2
@@ -64,7 +64,7 @@ fn pending_request_is_listed_with_its_details_and_options() {
 #[test]
 fn pending_request_names_omitted_members_and_older_hosts_send_titles() {
     let long = PendingRequestMeta { left_out: vec!["content".to_owned()], ..question(&json!({})) };
-    assert!(text(&long).contains("\n  (too long to be told: content)\n  session: "), "{}", text(&long));
+    assert!(text(&long).contains("\n  (too long to show: content)\n  session: "), "{}", text(&long));
     let old = PendingRequestMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
     assert!(text(&old).starts_with("3f9c1a7be052\tEdit it [edit]\n  session: claude work (r1)\n  since: "));
 }
@@ -119,7 +119,7 @@ fn pending_form_is_listed_with_its_fields_or_address() {
     let end = "  session: claude work (r1)
   cwd: /w
   since: 2026-11-16T12:21:00.000Z
-  asked: nobody is there
+  asked: no client is connected
   answer: acpx approve 3f9c1a7be052, which asks for the fields; or acpx deny 3f9c1a7be052
 ";
     let expected = format!("3f9c1a7be052\tWhich name? [form]\n  fields: name, Your age\n{end}");

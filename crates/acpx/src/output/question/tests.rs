@@ -28,7 +28,7 @@ fn permission_shows_an_edits_diff_and_a_commands_line() {
   +2
 ";
     assert_eq!(asked.shown(), expected);
-    assert_eq!(asked.asks(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
+    assert_eq!(asked.prompt_line(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
     // The diff names its file; an input that names another file is shown too.
     let mut named = tool.clone();
     named["rawInput"] = json!({ "path": "a.txt" });
@@ -51,7 +51,7 @@ fn permission_shows_members_of_earlier_tool_call_updates() {
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
-    let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to be told: content)\n";
+    let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to show: content)\n";
     assert_eq!(asked.shown(), expected);
     // Content in the request itself is not omitted.
     let params = json!({ "toolCall": { "toolCallId": "t", "content": [] }, "options": plain() });
@@ -65,7 +65,7 @@ fn permission_title_cannot_control_the_terminal_or_forge_a_question() {
     let asked = question(&json!({ "title": title, "kind": "ed\u{7}it\n" }), &plain());
     let subject = "Read[2J31m a  [permission] Allow nothing? (y/N) y\u{fffd}txt.exe [edit ]";
     assert_eq!(asked.shown(), "");
-    assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
+    assert_eq!(asked.prompt_line(), format!("[permission] Allow {subject}? (y/N) "));
     let asked =
         question(&json!({ "title": title, "kind": "ed\u{7}it\n", "rawInput": { "depth": 3 } }), &plain());
     assert_eq!(asked.shown(), format!("[permission] {subject}\n  {{\"depth\":3}}\n"));
@@ -80,7 +80,7 @@ fn permission_and_its_long_command_are_shown_once() {
         let (begin, more) = (&title[..80], title.len() - 80);
         let subject = format!("{begin}... ({more} more characters) [execute]");
         assert_eq!(asked.shown(), format!("[permission] {subject}\n  $ {command}\n"));
-        assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
+        assert_eq!(asked.prompt_line(), format!("[permission] Allow {subject}? (y/N) "));
     }
     // A title that differs from the command has the usual length limit.
     let tool = json!({ "title": "y".repeat(500), "rawInput": { "command": command } });
@@ -119,7 +119,7 @@ fn yes_and_no_select_the_narrowest_permission_option_numbers_any() {
     ];
     let asked = question(&json!({ "title": "T" }), &options);
     assert_eq!(asked.shown(), "[permission] T\n  1  The A\n  2  The a\n  3  The r\n  4  The x\n");
-    assert_eq!(asked.asks(), "[permission] Allow T? (y/N, or a number) ");
+    assert_eq!(asked.prompt_line(), "[permission] Allow T? (y/N, or a number) ");
     let cases = [("y", "a"), (" YES ", "a"), ("", "r"), ("n", "r"), ("No", "r"), ("1", "A"), ("4", "x")];
     for (typed, chosen) in cases {
         assert_eq!(asked.reply(typed), TerminalPermissionReply::Answer(selected(chosen)), "{typed:?}");

@@ -223,7 +223,7 @@ fn status_shows_incomplete_agent_memory() {
         (AgentMemory::Part, "the agent remembers only part of the conversation", r#"{"how":"shorter"}"#),
         (
             AgentMemory::Another,
-            "the agent remembers another conversation than the one that is kept",
+            "the agent remembers another conversation than the stored one",
             r#"{"how":"different"}"#,
         ),
     ];
@@ -409,9 +409,9 @@ fn every_wait_reason_has_words_even_an_unknown_one() {
         "the start of the agent",
         "the time from which the agent loads sessions",
         "the agent, which has the prompt",
-        "the way to the agent's machine, which is gone and is looked for",
+        "the connection to the agent's machine, which is lost and being restored",
         "the agent, which does not read what it was sent",
-        "somebody's answer to what the agent wants to do (7, \"a\")",
+        "an answer to the agent's permission request (7, \"a\")",
         "the end of the agent's process",
         "a client: no host runs, and the next prompt starts one",
         "the host, which does not answer",

@@ -268,8 +268,8 @@ fn detail(fact: &Fact) -> Option<String> {
             Some("the agent has replayed the whole session by now".to_owned())
         }
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
-        Fact::AgentAway {} => Some("the way to the agent's machine is gone; looking for it".to_owned()),
-        Fact::AgentBack {} => Some("the way to the agent's machine is there again".to_owned()),
+        Fact::AgentAway {} => Some("the connection to the agent's machine is lost; reconnecting".to_owned()),
+        Fact::AgentBack {} => Some("the connection to the agent's machine is restored".to_owned()),
         Fact::LinesDropped { lines, limit } => {
             Some(format!("not taken: {} of the agent, longer than {limit} bytes", counted(*lines)))
         }
@@ -289,9 +289,9 @@ fn detail(fact: &Fact) -> Option<String> {
 fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
     match carried {
         None => "does not remember what came before",
-        Some(HistoryExtent::Whole) => "is told what came before with this prompt",
+        Some(HistoryExtent::Whole) => "gets the earlier conversation with this prompt",
         Some(HistoryExtent::LastPart) => {
-            "is told what came before with this prompt, without the beginning, which is too long"
+            "gets the earlier conversation with this prompt, without the beginning, which is too long"
         }
     }
 }

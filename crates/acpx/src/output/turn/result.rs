@@ -36,7 +36,7 @@ pub(crate) struct PromptResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<u64>,
     /// How many permissions were approved and rejected, if the agent requested any.
-    #[serde(skip_serializing_if = "is_none_asked", serialize_with = "write_count")]
+    #[serde(skip_serializing_if = "is_zero", serialize_with = "write_count")]
     pub(crate) permissions: PermissionCount,
 }
 
@@ -214,7 +214,7 @@ impl PromptResult {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]
-fn is_none_asked(count: &PermissionCount) -> bool {
+fn is_zero(count: &PermissionCount) -> bool {
     *count == PermissionCount::default()
 }
 

@@ -248,8 +248,11 @@ fn session_reset_is_reported_in_every_format_unless_nothing_was_lost() {
 #[test]
 fn session_reset_with_carried_history_says_so() {
     for (carried, words) in [
-        ("whole", "is told what came before with this prompt"),
-        ("last-part", "is told what came before with this prompt, without the beginning, which is too long"),
+        ("whole", "gets the earlier conversation with this prompt"),
+        (
+            "last-part",
+            "gets the earlier conversation with this prompt, without the beginning, which is too long",
+        ),
     ] {
         let reset = [line(
             Ours,

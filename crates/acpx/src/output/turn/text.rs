@@ -288,7 +288,7 @@ impl TextView {
         }
         self.compaction = Some((id, status.into()));
         let words = match status {
-            "in_progress" => "the agent is making what it remembers shorter",
+            "in_progress" => "the agent is compacting its memory",
             "completed" => "the agent remembers a summary of what came before",
             other => other,
         };

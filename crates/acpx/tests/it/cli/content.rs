@@ -125,7 +125,7 @@ fn notices_and_compactions_are_shown_to_people_and_usage_in_the_status() {
     let expected = "\
 [notice] warning: slow: a server is away
 
-[compaction] the agent is making what it remembers shorter
+[compaction] the agent is compacting its memory
 
 [compaction] the agent remembers a summary of what came before
 

@@ -111,7 +111,7 @@ fn doctor_reports_invalid_configuration_and_missing_directories() {
     told("ok", &here.display().to_string());
     told("fail", "agents.nof.argv must be an array with at least the program");
     told("fail", "there is no agent named \"nosuch\", which ");
-    told("warn", "the agent \"sessions\" has the name of a command, so nobody can name it");
+    told("warn", "the agent \"sessions\" has the name of a command, so it cannot be selected");
     told("warn", "nothing reads agents.mine.evn");
     told("warn", "mine, which the configuration has, is not there: its program is /no/such/program");
     told("warn", &format!("the directory is gone of {id} ({})", old.display()));

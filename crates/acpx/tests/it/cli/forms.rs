@@ -124,7 +124,7 @@ fn url_elicitation_completed_by_the_agent_needs_no_answer_on_the_terminal() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("type y when done (y/N) ");
     std::fs::write(&shown, "").unwrap();
-    terminal.wait_for("\n[question] the agent says that it is done\n");
+    terminal.wait_for("\n[question] the agent reports that it is done\n");
     // The next question comes once the answer to this one has gone.
     terminal.wait_for("[question] Colour");
     terminal.type_in("-\n");

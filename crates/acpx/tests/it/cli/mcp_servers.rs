@@ -104,10 +104,10 @@ fn prompt_with_mcp_servers_too_late_for_its_agent_warns() {
     place.ok(&["scripted", "hello"]);
     let late = place.acpx(&["--mcp-config", "mcp.json", "--add-dir", "more", "scripted", "hello"]);
     assert_eq!(late.code, Some(0), "{late:?}");
-    let why = "since it is at work, somebody else is at the session, or it could not bring the session back";
+    let why = "since it is busy, another client uses the session, or it could not restore the session";
     for (what, flag) in [("MCP servers", "--mcp-config"), ("additional directories", "--add-dir")] {
         let line = format!(
-            "[acpx] the agent keeps the {what} that it has, {why}; give {flag} again with a later prompt, or with sessions new\n"
+            "[acpx] the agent keeps the {what} that it has, {why}; repeat {flag} with a later prompt, or with sessions new\n"
         );
         assert!(late.err.contains(&line), "{late:?}");
     }

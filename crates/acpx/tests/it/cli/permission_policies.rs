@@ -153,7 +153,7 @@ fn pending_permission_request_is_listed_in_status_until_answered() {
         assert_eq!(status["questions"][0]["questionId"], id, "{status}");
         let shown = place.ok(&["scripted", "status"]);
         assert!(shown.contains(&format!("question: {id} Edit a file [edit]")), "{shown}");
-        assert!(place.ok(&["pending"]).contains("  asked: nobody is there\n"));
+        assert!(place.ok(&["pending"]).contains("  asked: no client is connected\n"));
         let answered = place.json(&[verb, &id]);
         let approved = verb == "approve";
         assert_eq!((&answered["questionId"], &answered["approved"]), (&json!(id), &json!(approved)));
@@ -248,13 +248,13 @@ fn answering_a_request_that_is_not_pending_fails_and_starts_nothing() {
     let (code, hint, exit) = gone.failure();
     assert_eq!((code.as_str(), exit), ("NO_QUESTION", Some(4)));
     assert!(hint.starts_with("acpx pending"), "{hint}");
-    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+    assert_eq!(place.ok(&["pending"]), "no pending requests\n");
     assert!(!place.acpx_home().join("host.lock").exists(), "a host was started");
     place.scripted(&asking());
     place.ok(&["scripted", "sessions", "new"]);
     // What the turn's own policy denies, nobody else is asked.
     assert_eq!(place.acpx(&["--deny-all", "scripted", "go"]).code, Some(5));
-    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+    assert_eq!(place.ok(&["pending"]), "no pending requests\n");
     assert_eq!(place.acpx(&["deny", "3f9c1a7be052"]).code, Some(4));
 }
 

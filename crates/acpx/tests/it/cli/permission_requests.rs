@@ -220,7 +220,7 @@ fn permission_request_answered_by_a_second_shell_ignores_later_input() {
     });
     assert_eq!(pending, json!({ "action": "pending", "questions": [expected] }));
     assert_eq!(place.ok(&["approve", id]), "approved\n");
-    terminal.wait_for("[permission] withdrawn: it was answered elsewhere, or its turn is over\n");
+    terminal.wait_for("[permission] withdrawn: another client answered it, or its turn is over\n");
     // This is no answer to what comes next.
     terminal.type_in("y");
     let late = place.acpx(&["--format", "json", "approve", id]);
@@ -244,7 +244,7 @@ fn ctrl_c_at_a_permission_request_cancels_it_and_the_turn() {
     assert!(!terminal.seen.contains("withdrawn"), "{}", terminal.seen);
     assert_eq!(terminal.seen.matches(ASKS).count(), 1, "{}", terminal.seen);
     assert!(terminal.seen.contains("[permission] Edit notes.txt: cancelled\n"), "{}", terminal.seen);
-    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+    assert_eq!(place.ok(&["pending"]), "no pending requests\n");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn ensure_restarts_the_agent_of_an_existing_session_for_a_new_version() {
     let ensure = ["--format", "json", "--protocol", "2", "demo", "sessions", "ensure"];
     let running = place.acpx(&ensure);
     assert_eq!(running.json()["notApplied"], json!(["--protocol"]));
-    assert!(running.err.contains("goes on in the version of the protocol"), "{running:?}");
+    assert!(running.err.contains("keeps its version of the protocol"), "{running:?}");
     place.ok(&["host", "stop"]);
     let started = place.acpx(&ensure);
     assert_eq!((started.json().get("notApplied"), started.err.as_str()), (None, ""));

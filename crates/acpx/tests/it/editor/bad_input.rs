@@ -34,8 +34,8 @@ fn garbage_is_skipped_an_array_is_refused_and_initialize_comes_first() {
 fn garbage_is_counted_on_stderr_and_never_on_stdout() {
     let place = Place::new();
     let rows = [
-        ("hello\n", "1 line from the editor was no message of the protocol, and was passed over"),
-        ("a\n\nb\n", "2 lines from the editor were no messages of the protocol, and were passed over"),
+        ("hello\n", "ignored 1 line from the editor that is no message of the protocol"),
+        ("a\n\nb\n", "ignored 2 lines from the editor that are no messages of the protocol"),
     ];
     for (said, words) in rows {
         let err = format!("[acpx] {words}\n");
@@ -53,7 +53,7 @@ fn garbage_is_counted_on_stderr_and_never_on_stdout() {
 fn acp_command_on_a_terminal_explains_that_it_is_for_editors() {
     let place = Place::new();
     let mut terminal = OnTerminal::start(&place.command(&["demo", "acp"]));
-    terminal.wait_for("this is for an editor to start");
+    terminal.wait_for("an editor starts this command");
     terminal.type_in("\u{4}");
     assert_eq!(terminal.done(), Some(0));
 }

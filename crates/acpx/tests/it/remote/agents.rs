@@ -73,7 +73,7 @@ fn misses_nothing(url: impl Fn(&Served) -> String) {
     let _served = Served::agent(&far, "scripted", &["--listen", &address]);
     let done = turn.done();
     assert_eq!(done.code, Some(0), "{done:?}");
-    let said = "the way to the agent's machine is gone; looking for it\n[acpx] the way to the agent's machine is there again";
+    let said = "the connection to the agent's machine is lost; reconnecting\n[acpx] the connection to the agent's machine is restored";
     assert!(done.err.contains(said), "{done:?}");
     assert!(done.out.contains("before the loss\nwhile it lasts\n"), "{done:?}");
     let kept = near.ok(&[&agent[..], &["sessions", "replay"]].concat());
@@ -173,7 +173,7 @@ fn unreachable_remote_agent_is_reported_as_unreachable_and_not_as_exited() {
         assert!(missing.contains("a bearer token is needed"), "{missing}");
         assert!(missing.contains("set ACPX_REMOTE_TOKEN"), "{missing}");
         let wrong = failure(url, Some("acpx_wrong"));
-        assert!(wrong.contains("this token does not hold here"), "{wrong}");
+        assert!(wrong.contains("this token is unknown or revoked"), "{wrong}");
         assert!(wrong.contains("was revoked") && !wrong.contains("ACPX_REMOTE_TOKEN"), "{wrong}");
     }
     let (websocket, url) = (served.websocket.clone(), served.url.clone());
