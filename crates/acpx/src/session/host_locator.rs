@@ -81,7 +81,7 @@ impl HostLocator {
 
     /// A bridge to the host for a remote client.
     pub(crate) fn bridge_from_elsewhere(&self, client: &RemoteClientMeta) -> Bridge {
-        Bridge::from_elsewhere(self.launcher.clone(), self.place.clone(), client)
+        Bridge::for_remote_client(self.launcher.clone(), self.place.clone(), client)
     }
 
     fn pid(&self) -> String {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, EngineSettings};
-use acpx_core::home::{Holding, HostPlace, end_leavings, has_leavings};
+use acpx_core::home::{Holding, HostPlace, end_leftovers, has_leftovers};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::{GracePeriods, SweptProcess, Tag};
@@ -80,7 +80,7 @@ async fn engine(
     let tag = home.clone().and_then(Tag::of_this_process);
     // A home that cannot be written to gets no mark: the next host finds leftover agents anyway.
     let holding = tag.and_then(|tag| Holding::begin(&reach.place, &tag).ok());
-    if let Some(home) = home.clone().filter(|_| has_leavings(&reach.place)) {
+    if let Some(home) = home.clone().filter(|_| has_leftovers(&reach.place)) {
         sweep(reach.place, home, settings).await?;
     }
     let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
@@ -91,7 +91,7 @@ async fn engine(
 /// Ends the agents that killed commands left behind, and reports it. Takes a bounded time; a signal ends the command.
 async fn sweep(place: HostPlace, home: String, settings: &CommandSettings) -> Result<(), CliError> {
     let keep = Arc::clone(&settings.keep_programs);
-    let sweeping = move || end_leavings(&place, &home, &keep, GracePeriods::default());
+    let sweeping = move || end_leftovers(&place, &home, &keep, GracePeriods::default());
     let swept =
         InterruptWatcher::new(None)?.during(tokio::task::spawn_blocking(sweeping)).await?.unwrap_or_default();
     let mut console = Console::of_program(settings.mode);

@@ -77,22 +77,22 @@ impl HostClient {
         self.call_while(method, params, |_| {}).await
     }
 
-    /// Sends a request and waits for its response, passing other messages to `meanwhile`.
+    /// Sends a request and waits for its response, passing other messages to `on_message`.
     pub async fn call_while<T: DeserializeOwned>(
         &mut self,
         method: &str,
         params: &impl Serialize,
-        mut meanwhile: impl FnMut(HostMessage),
+        mut on_message: impl FnMut(HostMessage),
     ) -> Result<T, HostError> {
-        let asked = self.ask(method, params).await?;
+        let request = self.ask(method, params).await?;
         loop {
             match self.next().await.ok_or(HostError::Lost)? {
-                HostMessage::Answer { id, result } if id == asked => {
+                HostMessage::Answer { id, result } if id == request => {
                     let bad = |_| HostError::BadAnswer { method: method.to_owned() };
                     return serde_json::from_str(&result?).map_err(bad);
                 }
                 HostMessage::Refused(refusal) => return Err(refusal.into()),
-                other => meanwhile(other),
+                other => on_message(other),
             }
         }
     }

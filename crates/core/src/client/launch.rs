@@ -31,9 +31,9 @@ use crate::tools::HOST_VARIABLE;
 /// How long a host may take to start, including its predecessor's shutdown.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to retry while the socket's backlog is full.
-const KNOCK_AGAIN: Duration = Duration::from_millis(5);
+const CONNECT_RETRY: Duration = Duration::from_millis(5);
 /// How many bytes of a failing host's output are read.
-const SAID_BYTES: u64 = 64 * 1024;
+const OUTPUT_BYTES: u64 = 64 * 1024;
 /// A log larger than this is truncated by the next host.
 const LOG_BYTES: u64 = 1 << 20;
 
@@ -54,27 +54,27 @@ pub const READY: &str = "ready\n";
 /// Connects to the host of a home, if one is listening.
 pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     match listening(place, PROTOCOL).await? {
-        Some(socket) => begin(socket, place).await,
+        Some(socket) => initialize(socket, place).await,
         None => Ok(None),
     }
 }
 
 /// A socket to the host of a home, if one is listening with a compatible protocol version.
-async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
+async fn listening(place: &HostPlace, supported: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     let Some(socket) = connect(&info).await? else { return Ok(None) };
-    if !spoken.meets(info.protocol) {
+    if !supported.meets(info.protocol) {
         let version = info.version;
-        let newer = info.protocol.oldest > spoken.newest;
+        let newer = info.protocol.oldest > supported.newest;
         return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
     }
     Ok(Some(socket))
 }
 
 /// Initializes the connection, with a timeout in case the host hangs.
-async fn begin(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    let begun = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
-    begun.unwrap_or_else(|_| Err(silent(place)))
+async fn initialize(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let client = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
+    client.unwrap_or_else(|_| Err(silent(place)))
 }
 
 fn silent(place: &HostPlace) -> HostError {
@@ -89,7 +89,7 @@ async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
         }
         check_private(directory)?;
     }
-    match knock(&info.socket).await {
+    match connect_socket(&info.socket).await {
         Ok(stream) => {
             let ours = rustix::process::getuid().as_raw();
             match stream.peer_cred() {
@@ -108,12 +108,12 @@ async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
 }
 
 /// Connects to a socket. Waits while its backlog is full.
-async fn knock(socket: &Path) -> io::Result<UnixStream> {
+async fn connect_socket(socket: &Path) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match UnixStream::connect(socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
-                tokio::time::sleep(KNOCK_AGAIN).await;
+                tokio::time::sleep(CONNECT_RETRY).await;
             }
             connected => return connected,
         }
@@ -123,7 +123,7 @@ async fn knock(socket: &Path) -> io::Result<UnixStream> {
 impl Launcher {
     /// Connects to the host of a home, and starts one if there is none.
     pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
-        self.until_there(place, || running(place)).await
+        self.find_or_start(place, || running(place)).await
     }
 
     /// The same for a caller that initializes the connection itself, in one of these versions. A host that is shutting
@@ -131,20 +131,20 @@ impl Launcher {
     pub(crate) async fn reach_socket(
         &self,
         place: &HostPlace,
-        spoken: ProtocolRange,
+        supported: ProtocolRange,
     ) -> Result<LocalSocket, HostError> {
-        self.until_there(place, || listening(place, spoken)).await
+        self.find_or_start(place, || listening(place, supported)).await
     }
 
     /// Looks for a host and starts one until there is one.
-    async fn until_there<T, L>(&self, place: &HostPlace, look: impl Fn() -> L) -> Result<T, HostError>
+    async fn find_or_start<T, L>(&self, place: &HostPlace, find: impl Fn() -> L) -> Result<T, HostError>
     where
         L: Future<Output = Result<Option<T>, HostError>>,
     {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match look().await {
-                Ok(Some(there)) => return Ok(there),
+            match find().await {
+                Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(HostError::Older { version }) => {
                     if !stop_if_idle(place).await? {
@@ -179,23 +179,23 @@ impl Launcher {
         let stdout = child.stdout.take();
         // Reaps the host if it exits before this client. The thread is detached.
         std::thread::spawn(move || drop(child.wait()));
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
-            let words = async { stdout.take(SAID_BYTES).read_to_end(&mut said).await };
-            match tokio::time::timeout(PATIENCE, words).await {
+            let read = async { stdout.take(OUTPUT_BYTES).read_to_end(&mut output).await };
+            match tokio::time::timeout(PATIENCE, read).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
                 Err(_) => return Err(silent(place)),
             }
         }
-        if said == READY.as_bytes() {
+        if output == READY.as_bytes() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        if let Some(refusal) = HostErrorResponse::of_last_words(&said) {
+        let output = String::from_utf8_lossy(&output).trim().to_owned();
+        if let Some(refusal) = HostErrorResponse::of_last_words(&output) {
             return Err(refusal.into());
         }
-        Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
+        Err(HostError::GaveUp { said: if output.is_empty() { "it said nothing".to_owned() } else { output } })
     }
 }
 
@@ -214,7 +214,7 @@ fn log(place: &HostPlace) -> io::Result<Stdio> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Busy {
+struct HostLoad {
     live_sessions: u64,
     clients: u64,
 }
@@ -227,9 +227,9 @@ struct StopResponse {
 /// Stops a host of another version if it is idle; returns whether it stops. Every version supports this.
 pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
     let Some(mut client) = any_version(place).await? else { return Ok(true) };
-    let ask = async {
-        let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;
-        if busy.live_sessions > 0 || busy.clients > 1 {
+    let request = async {
+        let load: HostLoad = client.call("_acpx/host/status", &serde_json::json!({})).await?;
+        if load.live_sessions > 0 || load.clients > 1 {
             return Ok(false);
         }
         // The host decides in its accept loop, so that no client can connect in between. A host that does not know
@@ -238,7 +238,7 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
             client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
         Ok(answer.stopping.unwrap_or(true))
     };
-    match tokio::time::timeout(PATIENCE, ask).await {
+    match tokio::time::timeout(PATIENCE, request).await {
         // It exited by itself.
         Ok(Err(HostError::Lost)) => Ok(true),
         Ok(answered) => answered,
@@ -250,7 +250,7 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
 pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     match connect(&info).await? {
-        Some(socket) => begin(socket, place).await,
+        Some(socket) => initialize(socket, place).await,
         None => Ok(None),
     }
 }

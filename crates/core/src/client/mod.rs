@@ -6,7 +6,7 @@ mod connection;
 mod launch;
 mod stop;
 
-pub use bridge::{Bridge, Bridged, FarLine, bridge_far};
+pub use bridge::{Bridge, Bridged, RemoteLine, bridge_remote};
 pub use connection::HostClient;
 pub use launch::{Launcher, READY, any_version, running, stop_if_idle};
 pub use stop::stop;

@@ -29,7 +29,7 @@ struct StopTimeouts {
     kill: Duration,
 }
 
-const USUAL: StopTimeouts = StopTimeouts {
+const TIMEOUTS: StopTimeouts = StopTimeouts {
     answer: Duration::from_secs(5),
     farewell: Duration::from_secs(30),
     term: Duration::from_secs(10),
@@ -37,33 +37,33 @@ const USUAL: StopTimeouts = StopTimeouts {
 };
 
 /// Poll interval.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// The result of the stop request.
 enum StopOutcome {
     /// The host stops, or is shutting down already.
-    Leaves,
+    Stopping,
     /// No host listens.
-    Nobody,
+    NoHost,
     /// The host does not answer.
     Silent,
 }
 
 /// Stops the host of a home and waits for its exit; returns whether there was one.
 pub async fn stop(place: &HostPlace) -> Result<bool, HostError> {
-    stop_within(place, USUAL).await
+    stop_within(place, TIMEOUTS).await
 }
 
-async fn stop_within(place: &HostPlace, patience: StopTimeouts) -> Result<bool, HostError> {
+async fn stop_within(place: &HostPlace, timeouts: StopTimeouts) -> Result<bool, HostError> {
     let Some(host) = published(place).map(|info| info.process) else { return Ok(false) };
-    let asked = ask(place, patience.answer).await?;
-    if matches!(asked, StopOutcome::Nobody) && is_free(place)? {
+    let outcome = request_stop(place, timeouts.answer).await?;
+    if matches!(outcome, StopOutcome::NoHost) && is_free(place)? {
         return Ok(false);
     }
-    if matches!(asked, StopOutcome::Leaves) && is_gone_within(&host, place, patience.farewell).await? {
+    if matches!(outcome, StopOutcome::Stopping) && is_gone_within(&host, place, timeouts.farewell).await? {
         return Ok(true);
     }
-    for (signal, limit) in [(Signal::TERM, patience.term), (Signal::KILL, patience.kill)] {
+    for (signal, limit) in [(Signal::TERM, timeouts.term), (Signal::KILL, timeouts.kill)] {
         tell(&host, signal);
         if is_gone_within(&host, place, limit).await? {
             return Ok(true);
@@ -72,17 +72,17 @@ async fn stop_within(place: &HostPlace, patience: StopTimeouts) -> Result<bool, 
     Err(HostError::Silent { home: place.home().to_owned() })
 }
 
-async fn ask(place: &HostPlace, limit: Duration) -> Result<StopOutcome, HostError> {
-    let ask = async {
-        let Some(mut client) = any_version(place).await? else { return Ok(StopOutcome::Nobody) };
+async fn request_stop(place: &HostPlace, limit: Duration) -> Result<StopOutcome, HostError> {
+    let request = async {
+        let Some(mut client) = any_version(place).await? else { return Ok(StopOutcome::NoHost) };
         client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
         // The connection is dropped here, because the host waits a moment for connected clients.
-        Ok(StopOutcome::Leaves)
+        Ok(StopOutcome::Stopping)
     };
-    match timeout(limit, ask).await {
-        Ok(Err(HostError::Lost)) => Ok(StopOutcome::Leaves),
+    match timeout(limit, request).await {
+        Ok(Err(HostError::Lost)) => Ok(StopOutcome::Stopping),
         Err(_) | Ok(Err(HostError::Silent { .. } | HostError::Socket { .. })) => Ok(StopOutcome::Silent),
-        Ok(asked) => asked,
+        Ok(outcome) => outcome,
     }
 }
 
@@ -96,7 +96,7 @@ async fn is_gone_within(
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_EVERY).await;
     }
     Ok(true)
 }

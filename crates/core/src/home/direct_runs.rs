@@ -15,7 +15,7 @@ use crate::model::ProcessIdentity;
 use crate::tools::{GracePeriods, SweepReport, Tag, sweep_after};
 
 /// Numbers the files of one process, which may hold agents several times, independently.
-static TIMES: AtomicU32 = AtomicU32::new(0);
+static RUN_NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// Lists this process as a holder of agents until it is dropped.
 #[derive(Debug)]
@@ -27,11 +27,11 @@ impl Holding {
     /// Adds this process to the list.
     pub fn begin(place: &HostPlace, tag: &Tag) -> io::Result<Self> {
         let directory = place.holders();
-        let time = TIMES.fetch_add(1, Ordering::Relaxed);
-        let file = directory.join(format!("{tag},{time}"));
+        let number = RUN_NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let file = directory.join(format!("{tag},{number}"));
         match File::create(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(&directory)?;
+                create_directory(&directory)?;
                 File::create(&file)
             }
             made => made,
@@ -41,7 +41,7 @@ impl Holding {
 }
 
 /// Creates the list's directory. It is worthless after a reboot, so it is not synced.
-fn make(directory: &Path) -> io::Result<()> {
+fn create_directory(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -83,7 +83,7 @@ impl Dead {
     }
 
     /// Removes them after a sweep, unless processes are left.
-    pub(crate) fn forget_after(self, swept: &SweepReport) {
+    pub(crate) fn remove_after(self, swept: &SweepReport) {
         if !swept.left.is_empty() {
             return;
         }
@@ -95,17 +95,17 @@ impl Dead {
 }
 
 /// Whether a command of this home was killed since the last clean-up.
-pub fn has_leavings(place: &HostPlace) -> bool {
+pub fn has_leftovers(place: &HostPlace) -> bool {
     !Dead::of(place).files.is_empty()
 }
 
 /// Ends what killed commands of this home left, except for these programs. Processes of a killed host are left to the
 /// next host, which names them in the records. Searches all processes of the machine, and blocks for at most twice
 /// [`GracePeriods::term`].
-pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
+pub fn end_leftovers(place: &HostPlace, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
     let dead = Dead::of(place);
     let swept = sweep_after(&dead.holders, home, keep, grace);
-    dead.forget_after(&swept);
+    dead.remove_after(&swept);
     swept
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_listed_while_it_holds_agents_and_each_time_ends_by_itself() {
+    fn a_direct_run_is_listed_until_it_is_dropped() {
         let home = tempfile::tempdir().unwrap();
         let place = place(home.path());
         let tag = Tag::of_this_process("home").unwrap();
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_those_whose_numbers_are_ours_and_whatever_else_is_there_stays() {
+    fn dead_direct_runs_are_those_of_this_pid_namespace() {
         let home = tempfile::tempdir().unwrap();
         let place = place(home.path());
         let ours = Tag::of_this_process("home").unwrap();
-        make(&place.holders()).unwrap();
+        create_directory(&place.holders()).unwrap();
         let mut gone = ours.clone();
         gone.holder.started += 1;
         let mut earlier = Tag { namespace: ours.namespace + 1, ..ours.clone() };
@@ -159,10 +159,10 @@ mod tests {
         let dead = Dead::of(&place);
         assert_eq!(dead.holders.len(), 2);
         let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
-        dead.forget_after(&SweepReport { ended: Vec::new(), left: vec![unended] });
+        dead.remove_after(&SweepReport { ended: Vec::new(), left: vec![unended] });
         let dead = Dead::of(&place);
         assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
-        dead.forget_after(&SweepReport::default());
+        dead.remove_after(&SweepReport::default());
         let (mut left, mut expected) = (files(&place), Vec::from(others));
         left.sort();
         expected.sort();

@@ -21,7 +21,7 @@ use crate::protocol::HostError;
 use crate::protocol::meta::ProtocolRange;
 
 /// How often a held lock is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(5);
+const RETRY_EVERY: Duration = Duration::from_millis(5);
 
 /// The held lock, which makes this process the home's host.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub struct HostLock {
 
 /// The identity and address of a home's host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Published", into = "Published")]
 pub struct HostInfo {
     /// Its process. The file may outlive it, so its pid alone proves nothing.
+    #[serde(flatten)]
     pub process: ProcessIdentity,
     /// The socket it listens on.
     pub socket: PathBuf,
@@ -42,34 +42,6 @@ pub struct HostInfo {
     pub protocol: ProtocolRange,
     /// The program's version.
     pub version: String,
-}
-
-/// The content of the lock's file.
-#[derive(Serialize, Deserialize)]
-struct Published {
-    pid: u32,
-    /// A host that does not publish its start time can receive requests but is never signalled.
-    #[serde(default)]
-    started: u64,
-    #[serde(default)]
-    boot: String,
-    socket: PathBuf,
-    protocol: ProtocolRange,
-    version: String,
-}
-
-impl From<Published> for HostInfo {
-    fn from(published: Published) -> Self {
-        let Published { pid, started, boot, socket, protocol, version } = published;
-        Self { process: ProcessIdentity { pid, started, boot }, socket, protocol, version }
-    }
-}
-
-impl From<HostInfo> for Published {
-    fn from(info: HostInfo) -> Self {
-        let HostInfo { process: ProcessIdentity { pid, started, boot }, socket, protocol, version } = info;
-        Self { pid, started, boot, socket, protocol, version }
-    }
 }
 
 impl HostLock {
@@ -114,7 +86,7 @@ impl HostLock {
             if Instant::now() >= deadline {
                 return Err(HostError::Silent { home: place.home().to_owned() });
             }
-            std::thread::sleep(TRY_AGAIN);
+            std::thread::sleep(RETRY_EVERY);
         }
     }
 
@@ -157,7 +129,7 @@ mod tests {
     use crate::model::ErrorCode;
 
     #[test]
-    fn what_a_host_says_of_itself_is_read_as_it_was_said_and_is_gone_with_the_next_lock() {
+    fn published_host_info_is_read_back_and_cleared_by_the_next_lock() {
         let home = tempfile::tempdir().unwrap();
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         let mut lock = HostLock::try_take(&place).unwrap().unwrap();
@@ -177,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_the_lock_is_an_error_and_is_not_waited_for() {
+    fn a_pipe_as_the_lock_file_is_an_error_and_does_not_block() {
         let home = tempfile::tempdir().unwrap();
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
@@ -187,7 +159,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_pid_without_its_start_and_boot_says_where_its_host_is_and_is_no_process() {
+    fn a_published_pid_without_start_and_boot_is_no_process() {
         let home = tempfile::tempdir().unwrap();
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         let pid = std::process::id();

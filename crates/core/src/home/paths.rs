@@ -85,30 +85,28 @@ impl HostPlace {
 
     /// The current or future directory of the socket, checked for safety if it exists. Creates nothing.
     pub fn socket_directory(&self) -> Result<PathBuf, HostError> {
-        // A home's name and the suffix.
-        const FILE: usize = 16 + ".sock".len();
-        let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + FILE <= SOCKET_PATH;
-        let mut problem = None;
-        for directory in self.runtime.iter().filter(fits) {
-            match check_private(directory) {
-                Ok(()) => return Ok(directory.clone()),
-                Err(HostError::Directory { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                    return Ok(directory.clone());
-                }
-                Err(error) => problem = Some(error),
-            }
-        }
-        Err(problem.unwrap_or_else(|| HostError::NoSocketDirectory { tried: self.runtime.clone() }))
+        self.first_usable(|directory| match check_private(directory) {
+            Err(HostError::Directory { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            checked => checked,
+        })
     }
 
     /// The socket's path, after creating and checking its directory. The home must exist.
     pub(crate) fn make_socket_path(&self) -> Result<PathBuf, HostError> {
         let file = format!("{}.sock", self.name()?);
-        let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + file.len() <= SOCKET_PATH;
+        let is_usable = |directory: &Path| make_private(directory).and_then(|()| check_private(directory));
+        Ok(self.first_usable(is_usable)?.join(file))
+    }
+
+    /// The first candidate for the socket's directory that is short enough and passes the check.
+    fn first_usable(&self, check: impl Fn(&Path) -> Result<(), HostError>) -> Result<PathBuf, HostError> {
+        // A home's name and the suffix.
+        const FILE: usize = 16 + ".sock".len();
+        let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + FILE <= SOCKET_PATH;
         let mut problem = None;
         for directory in self.runtime.iter().filter(fits) {
-            match make_private(directory).and_then(|()| check_private(directory)) {
-                Ok(()) => return Ok(directory.join(file)),
+            match check(directory) {
+                Ok(()) => return Ok(directory.clone()),
                 Err(error) => problem = Some(error),
             }
         }
@@ -161,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runtime_directory_that_is_too_long_or_not_safe_is_passed_over_and_never_made_safe() {
+    fn a_runtime_directory_too_long_or_unsafe_is_skipped_and_unchanged() {
         let temporary = tempfile::tempdir().unwrap();
         let home = temporary.path().join("home");
         std::fs::create_dir(&home).unwrap();
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_has_one_name_however_its_path_is_written() {
+    fn a_home_has_one_name_for_every_spelling_of_its_path() {
         let temporary = tempfile::tempdir().unwrap();
         let real = temporary.path().join("home");
         std::fs::create_dir(&real).unwrap();
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_has_no_name_before_it_is_there_and_another_one_when_it_was_made_anew() {
+    fn a_missing_home_has_no_name_and_a_recreated_one_another() {
         let temporary = tempfile::tempdir().unwrap();
         let place = HostPlace::new(temporary.path().join("home"), None, temporary.path());
         assert_eq!(place.name().unwrap_err().code().as_str(), "HOST_DIRECTORY");

@@ -30,7 +30,8 @@ pub struct Event {
 }
 
 /// Who sent an event's line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// The agent, to acpx.
     FromAgent,

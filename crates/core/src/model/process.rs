@@ -1,16 +1,20 @@
 //! The identity of a process. The kernel reuses pids, so a pid alone proves nothing: it counts only together with the
 //! process's start time and the boot of the machine.
 
+use serde::{Deserialize, Serialize};
+
 use super::Timestamp;
 
 /// One process of one boot of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its pid, which the kernel reuses.
     pub pid: u32,
-    /// Its start time in clock ticks since the boot, from the kernel.
+    /// Its start time in clock ticks since the boot, from the kernel. A process without it is never signalled.
+    #[serde(default)]
     pub started: u64,
     /// The kernel's id for this boot.
+    #[serde(default)]
     pub boot: String,
 }
 

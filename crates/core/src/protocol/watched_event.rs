@@ -38,29 +38,19 @@ pub struct WatchedEvent {
 }
 
 /// The notification's params, for parsing.
-#[derive(Deserialize, Serialize)]
-struct Wire<'a> {
+#[derive(Deserialize)]
+struct EventParams<'a> {
     seq: u64,
     at: &'a str,
-    direction: WireDirection,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    direction: Direction,
     turn: Option<u64>,
     /// Absent for version 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     protocol: Option<u16>,
     /// Absent for false.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     aside: bool,
     #[serde(borrow)]
     message: &'a RawValue,
-}
-
-#[derive(Clone, Copy, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum WireDirection {
-    FromAgent,
-    ToAgent,
-    Ours,
 }
 
 impl WatchedEvent {
@@ -74,17 +64,16 @@ impl WatchedEvent {
 
     /// Parses the params of a notification.
     pub fn read(params: &str) -> Option<Self> {
-        let wire: Wire<'_> = serde_json::from_str(params).ok()?;
-        let direction = match wire.direction {
-            WireDirection::FromAgent => Direction::FromAgent,
-            WireDirection::ToAgent => Direction::ToAgent,
-            WireDirection::Ours => Direction::Ours,
-        };
-        let at = Timestamp::parse(wire.at).ok()?;
-        let turn = wire.turn.map(TurnId);
-        let version = wire.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default();
-        let (seq, is_aside, message) = (Seq(wire.seq), wire.aside, wire.message.to_owned());
-        Some(Self { seq, at, direction, turn, version, is_aside, message })
+        let params: EventParams<'_> = serde_json::from_str(params).ok()?;
+        Some(Self {
+            seq: Seq(params.seq),
+            at: Timestamp::parse(params.at).ok()?,
+            direction: params.direction,
+            turn: params.turn.map(TurnId),
+            version: params.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default(),
+            is_aside: params.aside,
+            message: params.message.to_owned(),
+        })
     }
 }
 
@@ -143,7 +132,7 @@ mod tests {
     use crate::model::LineageIndex;
 
     #[test]
-    fn an_event_crosses_the_socket_with_every_byte_of_its_line() {
+    fn a_watched_event_keeps_every_byte_of_its_line() {
         let body = r#"{"jsonrpc":"2.0" ,"method":"x","params":{"n":1e3,"n":2}}"#;
         let event = Event {
             seq: Seq(7),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use acpx_core::client::{FarLine, bridge_far};
+use acpx_core::client::{RemoteLine, bridge_remote};
 use acpx_core::protocol::HostError;
 use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
@@ -204,7 +204,7 @@ struct RelayConnector {
     why: Arc<Lock<Option<RelayError>>>,
 }
 
-impl FarLine for RelayConnector {
+impl RemoteLine for RelayConnector {
     fn line(&self) -> Option<(Peer, InboundStream)> {
         if self.why.lock().as_ref().is_some_and(RelayError::is_final) {
             return None;
@@ -262,7 +262,7 @@ impl Relay {
         target: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), RelayError> {
         let lines = RelayConnector { relay: self, last: Lock::default(), why: Arc::default() };
-        let done = bridge_far(&lines, source, target, limits()).await;
+        let done = bridge_remote(&lines, source, target, limits()).await;
         lines.over(done).await
     }
 

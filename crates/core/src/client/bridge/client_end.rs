@@ -35,28 +35,28 @@ impl ClientEnd {
             self.waiting_bytes -= message.line().len();
             return Ok(message);
         }
-        self.hear().await
+        self.receive().await
     }
 
-    async fn hear(&mut self) -> Result<RpcMessage, ClientDisconnected> {
+    async fn receive(&mut self) -> Result<RpcMessage, ClientDisconnected> {
         loop {
             match self.incoming.recv_each().await.ok_or(ClientDisconnected)? {
                 Ok(inbound) => return Ok(into_message(inbound)),
                 Err(UnreadableLine { problem, id }) => {
                     let error = RpcError::invalid_request(format!("invalid request: {problem}"));
-                    tell(&self.peer, encode::error_response(&id, &for_client(error, false))).await?;
+                    send(&self.peer, encode::error_response(&id, &for_client(error, false))).await?;
                 }
             }
         }
     }
 
     /// Buffers messages until the client disconnects.
-    pub(super) async fn listen(&mut self) -> ClientDisconnected {
+    pub(super) async fn buffer_messages(&mut self) -> ClientDisconnected {
         loop {
             if self.waiting.len() >= WAITING_MESSAGES || self.waiting_bytes >= WAITING_BYTES {
                 return std::future::pending().await;
             }
-            let Ok(message) = self.hear().await else { return ClientDisconnected };
+            let Ok(message) = self.receive().await else { return ClientDisconnected };
             self.waiting_bytes += message.line().len();
             self.waiting.push_back(message);
         }
@@ -64,7 +64,7 @@ impl ClientEnd {
 }
 
 /// Sends a line to the client.
-pub(super) async fn tell(peer: &Peer, line: String) -> Result<(), ClientDisconnected> {
+pub(super) async fn send(peer: &Peer, line: String) -> Result<(), ClientDisconnected> {
     match peer.send(line).await {
         // Longer than the client accepts. No request is that long, so no response is missing.
         Ok(()) | Err(WireError::TooLong { .. }) => Ok(()),

@@ -29,16 +29,16 @@ pub(super) trait Connector {
 impl Connector for Bridge {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         for _ in 0..TRIES {
-            let spoken = match &self.client {
-                ClientIdentity::InGreeting(_) => PROTOCOL,
-                ClientIdentity::AtTheDoor(_) => REMOTE_CLIENT_PROTOCOL,
+            let supported = match &self.client {
+                ClientIdentity::InInitialize(_) => PROTOCOL,
+                ClientIdentity::BeforeInitialize(_) => REMOTE_CLIENT_PROTOCOL,
             };
-            let socket = self.launcher.reach_socket(&self.place, spoken).await?;
+            let socket = self.launcher.reach_socket(&self.place, supported).await?;
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
-            let ClientIdentity::AtTheDoor(client) = &self.client else { return Ok(host) };
-            let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
-            match told.map_err(|_| self.silent())? {
+            let ClientIdentity::BeforeInitialize(client) = &self.client else { return Ok(host) };
+            let introduced = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
+            match introduced.map_err(|_| self.silent())? {
                 Ok(()) => return Ok(host),
                 // A host that is shutting down has not accepted the client.
                 Err(HostError::Lost) => {}
@@ -64,10 +64,10 @@ impl Connector for Bridge {
 impl HostEnd {
     /// Announces a remote client. A host that does not support this rejects it.
     async fn introduce(&mut self, client: &str) -> Result<(), HostError> {
-        let asked = self.peer.request(super::REMOTE_CLIENT, client).await.map_err(|_| HostError::Lost)?;
+        let request = self.peer.request(super::REMOTE_CLIENT, client).await.map_err(|_| HostError::Lost)?;
         loop {
             match self.incoming.recv().await.ok_or(HostError::Lost)? {
-                wire::InboundMessage::Response { id, message, .. } if id == asked => {
+                wire::InboundMessage::Response { id, message, .. } if id == request => {
                     let refused =
                         message.error().map(|error| HostError::Refused(HostErrorResponse::read(error)));
                     return refused.map_or(Ok(()), Err);

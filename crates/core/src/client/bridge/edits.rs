@@ -125,7 +125,7 @@ pub(super) struct UpdateHead<'a> {
     /// Its event number, if it has one.
     pub(super) seq: Option<u64>,
     /// The request id of the prompt it echoes, if it is a version 1 user message chunk.
-    pub(super) words_of: Option<Cow<'a, str>>,
+    pub(super) echoed_request: Option<Cow<'a, str>>,
 }
 
 impl<'a> UpdateHead<'a> {
@@ -134,14 +134,14 @@ impl<'a> UpdateHead<'a> {
         let params = RawObject::parse(message.params()?)?;
         let session = json::string(params.get_single("sessionId")?)?;
         let acpx = params.get_single("_meta").and_then(|meta| json::get(meta, &["acpx"]));
-        let told = |name| acpx.and_then(|acpx| json::get(acpx, &[name]));
-        let seq = told("seq").and_then(|seq| serde_json::from_str(seq).ok());
+        let member = |name| acpx.and_then(|acpx| json::get(acpx, &[name]));
+        let seq = member("seq").and_then(|seq| serde_json::from_str(seq).ok());
         let is_chunk = || {
             let kind = params.get_single("update").and_then(|update| json::get(update, &["sessionUpdate"]));
             kind == Some(r#""user_message_chunk""#)
         };
-        let words_of = told("requestId").filter(|_| is_chunk()).and_then(json::string);
-        Some(Self { message, params, session, seq, words_of })
+        let echoed_request = member("requestId").filter(|_| is_chunk()).and_then(json::string);
+        Some(Self { message, params, session, seq, echoed_request })
     }
 
     /// The update without its event number. A replayed update keeps its time; a live one does not need it.

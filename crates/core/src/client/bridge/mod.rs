@@ -15,7 +15,7 @@ mod recover;
 mod remote;
 mod state;
 
-pub use remote::{FarLine, bridge_far};
+pub use remote::{RemoteLine, bridge_remote};
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::protocol::meta::{ClientMeta, RemoteClientMeta};
 use crate::protocol::rpc_error;
 use crate::sync::Lock;
 
-use client_end::{ClientDisconnected, ClientEnd, into_message, tell};
+use client_end::{ClientDisconnected, ClientEnd, into_message, send};
 use connector::Connector;
 use profile::BridgeProfile;
 use recover::BridgeExit;
@@ -44,7 +44,7 @@ use state::{BridgeState, LineRoute};
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How long a client that closed its sending side still receives responses. An agent may have to start for them.
-const LAST_ANSWERS: Duration = Duration::from_mins(1);
+const LAST_RESPONSES: Duration = Duration::from_mins(1);
 
 /// How many hosts of a home are tried in a row.
 const TRIES: usize = 5;
@@ -61,9 +61,9 @@ pub struct Bridge {
 /// How the bridge describes its client to the host; a JSON object.
 enum ClientIdentity {
     /// In the client's own `initialize`.
-    InGreeting(String),
+    InInitialize(String),
     /// In a request before the client's first message.
-    AtTheDoor(String),
+    BeforeInitialize(String),
 }
 
 /// The result of a finished bridge.
@@ -89,25 +89,25 @@ impl Bridge {
     /// A bridge to the host of a home. Describes the client to every host.
     pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: ClientIdentity::InGreeting(client) }
+        Self { launcher, place, client: ClientIdentity::InInitialize(client) }
     }
 
     /// A bridge for a remote client. Every host learns this before it gets a message of the client. Keeps less state
     /// per client, because there may be many.
-    pub fn from_elsewhere(launcher: Launcher, place: HostPlace, client: &RemoteClientMeta) -> Self {
+    pub fn for_remote_client(launcher: Launcher, place: HostPlace, client: &RemoteClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: ClientIdentity::AtTheDoor(client) }
+        Self { launcher, place, client: ClientIdentity::BeforeInitialize(client) }
     }
 
     /// Forwards lines until the client disconnects, or until `stop`. A running turn continues. A client that only
-    /// closed its sending side still receives the responses that need no turn, unless `unheard` completes: then its
+    /// closed its sending side still receives the responses that need no turn, unless `receiver_closed` completes: then its
     /// receiving side is closed too. Fails if there was no host to begin with; the client has received nothing then.
     pub async fn run<R, W>(
         &self,
         source: R,
         target: W,
         stop: impl Future<Output = ()>,
-        unheard: impl Future<Output = ()>,
+        receiver_closed: impl Future<Output = ()>,
     ) -> Result<Bridged, HostError>
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -119,56 +119,56 @@ impl Bridge {
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
-        let joined = BridgeSession { way: self, memory: Lock::new(self.memory()), told: Notify::new() };
-        drop(joined.see_through(&mut client, first, stop, pin!(unheard)).await);
+        let session = BridgeSession { connector: self, state: Lock::new(self.state()), sent: Notify::new() };
+        drop(session.run_through_hosts(&mut client, first, stop, pin!(receiver_closed)).await);
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
 
-    fn memory(&self) -> BridgeState {
+    fn state(&self) -> BridgeState {
         BridgeState::new(match &self.client {
-            ClientIdentity::InGreeting(client) => BridgeProfile::near(client.clone()),
-            ClientIdentity::AtTheDoor(_) => BridgeProfile::from_elsewhere(),
+            ClientIdentity::InInitialize(client) => BridgeProfile::local(client.clone()),
+            ClientIdentity::BeforeInitialize(_) => BridgeProfile::remote_client(),
         })
     }
 }
 
 /// A bridge with its connected client.
 struct BridgeSession<'a, W> {
-    way: &'a W,
+    connector: &'a W,
     /// Both directions update it, and neither waits for the other.
-    memory: Lock<BridgeState>,
+    state: Lock<BridgeState>,
     /// Notified when a line was sent to the client.
-    told: Notify,
+    sent: Notify,
 }
 
 impl<W: Connector> BridgeSession<'_, W> {
     /// Forwards lines, through one host after another. Fails when there is no host any more and the client does not
     /// stay without one.
-    async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
+    async fn run_through_hosts<S: Future<Output = ()>, U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
         first: HostEnd,
         mut stop: Pin<&mut S>,
-        mut unheard: Pin<&mut U>,
+        mut receiver_closed: Pin<&mut U>,
     ) -> Result<(), HostError> {
         let mut host = Some(first);
         loop {
             let stopped = if let Some(mut host) = host.take() {
                 let stopped = tokio::select! {
-                    stopped = self.pass(client, &mut host, unheard.as_mut()) => stopped,
+                    stopped = self.forward(client, &mut host, receiver_closed.as_mut()) => stopped,
                     () = &mut stop => BridgeDisconnect::ClientGone,
                 };
-                host.leave().await;
+                host.disconnect().await;
                 stopped
             } else {
                 // Without a host, the client's next request triggers a new attempt.
                 tokio::select! {
-                    heard = self.hear(client) => heard.map_or(BridgeDisconnect::ClientGone, |()| BridgeDisconnect::HostGone),
+                    received = self.wait_for_request(client) => received.map_or(BridgeDisconnect::ClientGone, |()| BridgeDisconnect::HostGone),
                     () = &mut stop => BridgeDisconnect::ClientGone,
                 }
             };
-            if matches!(stopped, BridgeDisconnect::ClientGone) || !self.memory.lock().can_go_on() {
+            if matches!(stopped, BridgeDisconnect::ClientGone) || !self.state.lock().can_continue() {
                 return Ok(());
             }
             let peer = client.peer.clone();
@@ -178,40 +178,40 @@ impl<W: Connector> BridgeSession<'_, W> {
                     Err(BridgeExit::ClientGone) => return Ok(()),
                     Err(BridgeExit::NoHost(error)) => return Err(error),
                 },
-                ClientDisconnected = client.listen() => return Ok(()),
+                ClientDisconnected = client.buffer_messages() => return Ok(()),
                 () = &mut stop => return Ok(()),
             };
         }
     }
 
     /// Forwards lines between the two until one of them disconnects.
-    async fn pass<U: Future<Output = ()>>(
+    async fn forward<U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
         host: &mut HostEnd,
-        unheard: Pin<&mut U>,
+        receiver_closed: Pin<&mut U>,
     ) -> BridgeDisconnect {
         let to_client = client.peer.clone();
         let HostEnd { peer: to_host, incoming } = host;
         let up = async {
             while let Ok(message) = client.next().await {
-                if self.pass_up(&message, to_host, &to_client).await.is_err() {
+                if self.forward_to_host(&message, to_host, &to_client).await.is_err() {
                     return BridgeDisconnect::ClientGone;
                 }
             }
             tokio::select! {
-                () = self.owed() => {}
-                () = unheard => {}
-                () = tokio::time::sleep(LAST_ANSWERS) => {}
+                () = self.all_answered() => {}
+                () = receiver_closed => {}
+                () = tokio::time::sleep(LAST_RESPONSES) => {}
             }
             BridgeDisconnect::ClientGone
         };
         let down = async {
             while let Some(inbound) = incoming.recv().await {
-                if self.pass_down(&into_message(inbound), &to_client).await.is_err() {
+                if self.forward_to_client(&into_message(inbound), &to_client).await.is_err() {
                     return BridgeDisconnect::ClientGone;
                 }
-                self.told.notify_one();
+                self.sent.notify_one();
             }
             BridgeDisconnect::HostGone
         };
@@ -222,24 +222,24 @@ impl<W: Connector> BridgeSession<'_, W> {
     }
 
     /// Waits until the client has all responses that need no turn.
-    async fn owed(&self) {
-        while self.memory.lock().owes() {
-            self.told.notified().await;
+    async fn all_answered(&self) {
+        while self.state.lock().has_unanswered() {
+            self.sent.notified().await;
         }
     }
 
-    async fn pass_up(
+    async fn forward_to_host(
         &self,
         message: &RpcMessage,
         to_host: &Peer,
         to_client: &Peer,
     ) -> Result<(), ClientDisconnected> {
-        let LineRoute::ToHost(line) = self.memory.lock().client_says(message) else { return Ok(()) };
-        self.say(message.id(), line, to_host, to_client).await
+        let LineRoute::ToHost(line) = self.state.lock().on_client_message(message) else { return Ok(()) };
+        self.send_to_host(message.id(), line, to_host, to_client).await
     }
 
     /// Sends a line to the host. The receiving loop notices when the host has disconnected.
-    async fn say(
+    async fn send_to_host(
         &self,
         id: Option<&RpcId>,
         line: String,
@@ -249,24 +249,28 @@ impl<W: Connector> BridgeSession<'_, W> {
         let Err(WireError::TooLong { bytes, limit }) = to_host.send(line).await else { return Ok(()) };
         let Some(id) = id else { return Ok(()) };
         let error = HostError::TooLong { method: "a request".to_owned(), bytes, limit };
-        let refusal = self.memory.lock().refuse(id, &rpc_error::no_host(&error));
-        tell(to_client, refusal).await
+        let failure = self.state.lock().fail(id, &rpc_error::no_host(&error));
+        send(to_client, failure).await
     }
 
-    async fn pass_down(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), ClientDisconnected> {
-        let pass = self.memory.lock().host_says(message);
-        match pass {
-            LineRoute::ToClient(line) => tell(to_client, line).await,
+    async fn forward_to_client(
+        &self,
+        message: &RpcMessage,
+        to_client: &Peer,
+    ) -> Result<(), ClientDisconnected> {
+        let route = self.state.lock().on_host_message(message);
+        match route {
+            LineRoute::ToClient(line) => send(to_client, line).await,
             _ => Ok(()),
         }
     }
 
     /// Waits for the client's next request.
-    async fn hear(&self, client: &mut ClientEnd) -> Result<(), ClientDisconnected> {
+    async fn wait_for_request(&self, client: &mut ClientEnd) -> Result<(), ClientDisconnected> {
         loop {
             let message = client.next().await?;
             // Notifications without a host are lost; requests are kept.
-            drop(self.memory.lock().client_says(&message));
+            drop(self.state.lock().on_client_message(&message));
             if matches!(message.body(), wire::Body::Request { .. }) {
                 return Ok(());
             }
@@ -276,7 +280,7 @@ impl<W: Connector> BridgeSession<'_, W> {
 
 impl HostEnd {
     /// Writes what was sent, if the host still reads it. Disconnecting does not close the sessions.
-    async fn leave(self) {
+    async fn disconnect(self) {
         drop(tokio::time::timeout(FAREWELL, self.peer.close()).await);
     }
 }

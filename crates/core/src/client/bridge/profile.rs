@@ -3,17 +3,17 @@
 /// How many bytes of requests and session params are kept.
 pub(super) const KEPT_BYTES: usize = 128 << 20;
 /// The same for a remote client, of which there may be many.
-const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
+const KEPT_BYTES_REMOTE: usize = 4 << 20;
 /// How many hosts get the same request. A request that crashes each of them is not sent to another.
-pub(super) const HOSTS_ASKED: u32 = 3;
+pub(super) const MAX_HOSTS: u32 = 3;
 
 /// How a bridge describes itself to hosts, and how much state it keeps.
 pub(super) struct BridgeProfile {
     pub(super) greeting: Greeting,
     /// How many bytes of requests and session params may be kept.
-    pub(super) most_bytes: usize,
+    pub(super) max_bytes: usize,
     /// Whether the connection may be lost rather than the host. Accepted prompts are then re-sent without a limit.
-    pub(super) loses_lines: bool,
+    pub(super) may_lose_connection: bool,
     /// Whether the other end is known to be an acpx host.
     pub(super) is_host: bool,
 }
@@ -30,20 +30,20 @@ pub(super) enum Greeting {
 
 impl BridgeProfile {
     /// For a local client, with its description as a JSON object.
-    pub(super) fn near(client: String) -> Self {
+    pub(super) fn local(client: String) -> Self {
         let greeting = Greeting::Client(client);
-        Self { greeting, most_bytes: KEPT_BYTES, loses_lines: false, is_host: true }
+        Self { greeting, max_bytes: KEPT_BYTES, may_lose_connection: false, is_host: true }
     }
 
     /// For a remote client.
-    pub(super) fn from_elsewhere() -> Self {
-        let (greeting, most_bytes) = (Greeting::Nothing, KEPT_BYTES_FROM_ELSEWHERE);
-        Self { greeting, most_bytes, loses_lines: false, is_host: true }
+    pub(super) fn remote_client() -> Self {
+        let (greeting, max_bytes) = (Greeting::Nothing, KEPT_BYTES_REMOTE);
+        Self { greeting, max_bytes, may_lose_connection: false, is_host: true }
     }
 
     /// To a remote agent. Its `initialize` response shows whether it is an acpx host.
-    pub(super) fn far() -> Self {
+    pub(super) fn remote_agent() -> Self {
         let greeting = Greeting::Numbers;
-        Self { greeting, most_bytes: KEPT_BYTES, loses_lines: true, is_host: false }
+        Self { greeting, max_bytes: KEPT_BYTES, may_lose_connection: true, is_host: false }
     }
 }

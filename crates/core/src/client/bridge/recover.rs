@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::wire::{Peer, RpcMessage};
 
-use super::client_end::{ClientDisconnected, into_message, tell};
+use super::client_end::{ClientDisconnected, into_message, send};
 use super::connector::Connector;
 use super::state::{BridgeRequest, LineRoute};
 use super::{BridgeSession, HostEnd, PATIENCE};
@@ -51,22 +51,22 @@ impl<W: Connector> BridgeSession<'_, W> {
     /// requests have then failed with the reason.
     pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, BridgeExit> {
         let mut error = HostError::Lost;
-        for wait in self.way.tries() {
-            let withdrawals = self.memory.lock().host_is_gone();
+        for wait in self.connector.tries() {
+            let withdrawals = self.state.lock().on_host_exit();
             for line in withdrawals {
-                tell(to_client, line).await?;
+                send(to_client, line).await?;
             }
             // A host that is reached at once needs no notification.
-            let away = if wait.is_zero() { None } else { self.memory.lock().is_away() };
-            if let Some(line) = away {
-                tell(to_client, line).await?;
+            let unreachable = if wait.is_zero() { None } else { self.state.lock().on_unreachable() };
+            if let Some(line) = unreachable {
+                send(to_client, line).await?;
             }
             sleep(wait).await;
             match self.attempt(to_client).await {
                 Ok(host) => {
-                    let back = self.memory.lock().is_back();
-                    if let Some(line) = back {
-                        tell(to_client, line).await?;
+                    let reachable = self.state.lock().on_reachable();
+                    if let Some(line) = reachable {
+                        send(to_client, line).await?;
                     }
                     return Ok(Some(host));
                 }
@@ -78,85 +78,89 @@ impl<W: Connector> BridgeSession<'_, W> {
                 }
             }
         }
-        if !self.way.stays_without_host() {
+        if !self.connector.stays_without_host() {
             return Err(BridgeExit::NoHost(error));
         }
-        let answers = self.memory.lock().give_up(&rpc_error::no_host(&error));
-        for line in answers {
-            tell(to_client, line).await?;
+        let failures = self.state.lock().fail_all(&rpc_error::no_host(&error));
+        for line in failures {
+            send(to_client, line).await?;
         }
         Ok(None)
     }
 
     async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, AttemptError> {
-        let mut host = self.way.connect().await?;
-        let greeting = self.memory.lock().greeting();
-        self.settle(&mut host, greeting.into_iter().collect(), to_client).await?;
-        let resumes = self.memory.lock().resumes();
-        self.settle(&mut host, resumes, to_client).await?;
+        let mut host = self.connector.connect().await?;
+        let greeting = self.state.lock().greeting();
+        self.send_and_wait(&mut host, greeting.into_iter().collect(), to_client).await?;
+        let resumes = self.state.lock().resumes();
+        self.send_and_wait(&mut host, resumes, to_client).await?;
         let mut lines = Vec::new();
-        let again = self.memory.lock().asked_again();
-        for pass in again {
-            match pass {
+        let resent = self.state.lock().resent_requests();
+        for route in resent {
+            match route {
                 LineRoute::ToHost(line) => lines.push(line),
-                LineRoute::ToClient(line) => tell(to_client, line).await?,
+                LineRoute::ToClient(line) => send(to_client, line).await?,
                 LineRoute::Own(..) | LineRoute::Nothing => {}
             }
         }
-        self.settle(&mut host, lines, to_client).await?;
+        self.send_and_wait(&mut host, lines, to_client).await?;
         Ok(host)
     }
 
     /// Sends these lines and waits for the responses to the bridge's own requests. Forwards the host's other messages
     /// to the client.
-    async fn settle(
+    async fn send_and_wait(
         &self,
         host: &mut HostEnd,
         lines: Vec<String>,
         to_client: &Peer,
     ) -> Result<(), AttemptError> {
         let HostEnd { peer, incoming } = host;
-        let mut saying = std::pin::pin!(async {
+        let mut sending = std::pin::pin!(async {
             for line in lines {
                 // A line that was short enough before is short enough now.
                 peer.send(line).await.map_err(|_| AttemptError::Lost)?;
             }
             Ok::<_, AttemptError>(())
         });
-        let mut is_said = false;
-        while !is_said || self.memory.lock().awaits() {
+        let mut is_sent = false;
+        while !is_sent || self.state.lock().has_own_pending() {
             tokio::select! {
-                said = &mut saying, if !is_said => {
-                    said?;
-                    is_said = true;
+                sent = &mut sending, if !is_sent => {
+                    sent?;
+                    is_sent = true;
                 }
-                heard = timeout(PATIENCE, incoming.recv()) => {
-                    let inbound = heard.map_err(|_| self.way.silent())?.ok_or(AttemptError::Lost)?;
-                    self.hear_host(&into_message(inbound), to_client).await?;
+                received = timeout(PATIENCE, incoming.recv()) => {
+                    let inbound = received.map_err(|_| self.connector.silent())?.ok_or(AttemptError::Lost)?;
+                    self.on_host_message_while_restoring(&into_message(inbound), to_client).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn hear_host(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), AttemptError> {
-        let pass = self.memory.lock().host_says(message);
-        match pass {
-            LineRoute::ToClient(line) => Ok(tell(to_client, line).await?),
-            LineRoute::Own(own, error) => self.settled(&own, error.as_deref()),
+    async fn on_host_message_while_restoring(
+        &self,
+        message: &RpcMessage,
+        to_client: &Peer,
+    ) -> Result<(), AttemptError> {
+        let route = self.state.lock().on_host_message(message);
+        match route {
+            LineRoute::ToClient(line) => Ok(send(to_client, line).await?),
+            LineRoute::Own(own, error) => self.on_own_response(&own, error.as_deref()),
             LineRoute::ToHost(_) | LineRoute::Nothing => Ok(()),
         }
     }
 
     /// A session that cannot be resumed is dropped; requests for it then fail at the host.
-    fn settled(&self, own: &BridgeRequest, error: Option<&str>) -> Result<(), AttemptError> {
+    fn on_own_response(&self, own: &BridgeRequest, error: Option<&str>) -> Result<(), AttemptError> {
         match (own, error) {
             (_, None) => Ok(()),
             (BridgeRequest::Initialize, Some(error)) => {
                 Err(HostError::Refused(HostErrorResponse::read(error)).into())
             }
             (BridgeRequest::Resume(session), Some(_)) => {
-                self.memory.lock().forget_session(session);
+                self.state.lock().remove_session(session);
                 Ok(())
             }
         }

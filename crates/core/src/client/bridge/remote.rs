@@ -24,34 +24,39 @@ use crate::sync::Lock;
 
 /// The first and the longest delay between two attempts to connect. A connection that lasts less than the longest delay
 /// counts as a failed attempt.
-const SOON: Duration = Duration::from_millis(250);
-const LATER: Duration = Duration::from_secs(5);
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// How long to retry, not counting the duration of each attempt.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Opens connections to a remote agent.
-pub trait FarLine: Sync {
+pub trait RemoteLine: Sync {
     /// A new connection. If it fails, the stream ends at once. `None` if there is no point in trying.
     fn line(&self) -> Option<(Peer, InboundStream)>;
 }
 
 /// Forwards lines between a client and a remote agent until one of them disconnects. Fails if an acpx host could not be
 /// reached again; with [`HostError::Lost`] also if it does not answer.
-pub async fn bridge_far<L, R, W>(lines: &L, source: R, target: W, limits: WireLimits) -> Result<(), HostError>
+pub async fn bridge_remote<L, R, W>(
+    lines: &L,
+    source: R,
+    target: W,
+    limits: WireLimits,
+) -> Result<(), HostError>
 where
-    L: FarLine,
+    L: RemoteLine,
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let far = RemoteConnector { lines, pace: Lock::default() };
+    let connector = RemoteConnector { lines, pace: Lock::default() };
     let mut client = ClientEnd::new(wire::connect(source, target, limits));
     let mut done = Ok(());
-    if let Ok(first) = far.connect().await {
-        let memory = Lock::new(BridgeState::new(BridgeProfile::far()));
-        let joined = BridgeSession { way: &far, memory, told: Notify::new() };
+    if let Ok(first) = connector.connect().await {
+        let state = Lock::new(BridgeState::new(BridgeProfile::remote_agent()));
+        let session = BridgeSession { connector: &connector, state, sent: Notify::new() };
         // A client that closes its sending side does not need the agent any more.
-        let (stop, unheard) = (std::future::pending(), std::future::ready(()));
-        done = joined.see_through(&mut client, first, pin!(stop), pin!(unheard)).await;
+        let (stop, receiver_closed) = (std::future::pending(), std::future::ready(()));
+        done = session.run_through_hosts(&mut client, first, pin!(stop), pin!(receiver_closed)).await;
     }
     drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
     done
@@ -73,7 +78,7 @@ struct Pace {
 
 impl<L> RemoteConnector<'_, L> {}
 
-impl<L: FarLine> Connector for RemoteConnector<'_, L> {
+impl<L: RemoteLine> Connector for RemoteConnector<'_, L> {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         let (peer, incoming) = self.lines.line().ok_or(HostError::Lost)?;
         self.pace.lock().made = Some(Instant::now());
@@ -81,14 +86,14 @@ impl<L: FarLine> Connector for RemoteConnector<'_, L> {
     }
 
     fn tries(&self) -> impl Iterator<Item = Duration> {
-        let waits = iter::successors(Some(SOON), |wait| Some((*wait * 2).min(LATER)));
+        let waits = iter::successors(Some(FIRST_DELAY), |wait| Some((*wait * 2).min(LONGEST_DELAY)));
         let mut waited = Duration::ZERO;
         let tries = iter::once(Duration::ZERO).chain(waits.take_while(move |wait| {
             waited += *wait;
             waited <= PATIENCE
         }));
         let mut pace = self.pace.lock();
-        if pace.made.is_some_and(|made| made.elapsed() >= LATER) {
+        if pace.made.is_some_and(|made| made.elapsed() >= LONGEST_DELAY) {
             pace.tries = 0;
         }
         tries.skip(pace.tries).inspect(|_| self.pace.lock().tries += 1)
@@ -119,12 +124,12 @@ mod tests {
     const HOST: &str = r#"{"_meta":{"acpx":{"protocol":{}}}}"#;
 
     /// Scripted connections: the script gets the number of each.
-    struct Faked<S> {
-        speak: S,
+    struct ScriptedLine<S> {
+        script: S,
         lines: AtomicUsize,
     }
 
-    impl<S, F> FarLine for Faked<S>
+    impl<S, F> RemoteLine for ScriptedLine<S>
     where
         S: Fn(usize, Peer, InboundStream) -> F + Sync,
         F: Future<Output = ()> + Send + 'static,
@@ -132,31 +137,31 @@ mod tests {
         fn line(&self) -> Option<(Peer, InboundStream)> {
             let (near, (peer, incoming)) = memory(WireLimits::default());
             let number = self.lines.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn((self.speak)(number, peer, incoming));
+            tokio::spawn((self.script)(number, peer, incoming));
             Some(near)
         }
     }
 
     /// A client of a bridge.
     struct Client {
-        said: WriteHalf<DuplexStream>,
-        heard: Lines<BufReader<ReadHalf<DuplexStream>>>,
+        writer: WriteHalf<DuplexStream>,
+        reader: Lines<BufReader<ReadHalf<DuplexStream>>>,
     }
 
     impl Client {
-        async fn asks(&mut self, number: u64, method: &str) {
+        async fn request(&mut self, number: u64, method: &str) {
             let line = encode::request(&id(number), method, "{}");
-            self.said.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         }
 
-        async fn hears(&mut self) -> Option<String> {
-            self.heard.next_line().await.unwrap()
+        async fn next_line(&mut self) -> Option<String> {
+            self.reader.next_line().await.unwrap()
         }
 
         /// The next response.
-        async fn hears_answer(&mut self) -> Option<String> {
+        async fn next_response(&mut self) -> Option<String> {
             loop {
-                let line = self.hears().await?;
+                let line = self.next_line().await?;
                 if line.contains("\"id\"") {
                     return Some(line);
                 }
@@ -170,7 +175,7 @@ mod tests {
 
     /// Runs a client over scripted connections; returns how many were opened, how long that took, and the result.
     async fn bridged<S, F>(
-        speak: S,
+        script: S,
         client: impl AsyncFnOnce(Client),
     ) -> (usize, Duration, Result<(), HostError>)
     where
@@ -179,24 +184,24 @@ mod tests {
     {
         let (near, agent) = duplex(4096);
         let (source, target) = split(agent);
-        let (heard, said) = split(near);
-        let lines = Faked { speak, lines: AtomicUsize::new(0) };
+        let (reader, writer) = split(near);
+        let lines = ScriptedLine { script, lines: AtomicUsize::new(0) };
         let began = Instant::now();
-        let client = client(Client { said, heard: BufReader::new(heard).lines() });
-        let (done, ()) = tokio::join!(bridge_far(&lines, source, target, WireLimits::default()), client);
+        let client = client(Client { writer, reader: BufReader::new(reader).lines() });
+        let (done, ()) = tokio::join!(bridge_remote(&lines, source, target, WireLimits::default()), client);
         (lines.lines.load(Ordering::Relaxed), began.elapsed(), done)
     }
 
     /// A client that waits. It receives only connection state changes, each once.
     async fn waits(mut client: Client) {
-        client.asks(1, "initialize").await;
-        assert!(client.hears().await.unwrap().contains("\"result\""));
-        let mut heard = Vec::new();
-        while let Some(line) = client.hears().await {
-            heard.push(line);
+        client.request(1, "initialize").await;
+        assert!(client.next_line().await.unwrap().contains("\"result\""));
+        let mut lines = Vec::new();
+        while let Some(line) = client.next_line().await {
+            lines.push(line);
         }
-        let way = [acpx_peer::AWAY, acpx_peer::BACK].map(|word| encode::notification(word, "{}"));
-        assert!(heard.iter().eq(way.iter().cycle().take(heard.len())), "{heard:?}");
+        let changes = [acpx_peer::AWAY, acpx_peer::BACK].map(|word| encode::notification(word, "{}"));
+        assert!(lines.iter().eq(changes.iter().cycle().take(lines.len())), "{lines:?}");
     }
 
     /// The first connection: answers `initialize` with this, then drops.
@@ -217,8 +222,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_of_ours_is_tried_to_be_reached_for_about_a_minute_and_another_agent_is_gone_with_its_line()
-     {
+    async fn a_lost_host_is_retried_for_a_minute_and_another_agent_not() {
         let (lines, took, done) = tries(HOST).await;
         assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
         assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_each_line_is_lost_with_is_answered_and_the_next_one_is_done() {
+    async fn a_request_lost_with_every_connection_fails_and_the_next_is_served() {
         let speak = |_, peer: Peer, mut incoming: InboundStream| async move {
             while let Some(InboundMessage::Request { id, message }) = incoming.recv().await {
                 match message.method() {
@@ -238,23 +242,23 @@ mod tests {
             drop(peer.close().await);
         };
         let client = async |mut client: Client| {
-            client.asks(1, "initialize").await;
-            assert_eq!(client.hears_answer().await, Some(encode::response(&id(1), HOST)));
-            client.asks(2, "session/list").await;
+            client.request(1, "initialize").await;
+            assert_eq!(client.next_response().await, Some(encode::response(&id(1), HOST)));
+            client.request(2, "session/list").await;
             let lost =
                 encode::error_response(&id(2), &for_client(rpc_error::unanswered("session/list"), true));
-            assert_eq!(client.hears_answer().await, Some(lost));
-            client.asks(3, "session/close").await;
-            assert_eq!(client.hears_answer().await, Some(encode::response(&id(3), HOST)));
+            assert_eq!(client.next_response().await, Some(lost));
+            client.request(3, "session/close").await;
+            assert_eq!(client.next_response().await, Some(encode::response(&id(3), HOST)));
         };
         let (lines, took, done) = bridged(speak, client).await;
         // The original connection, two with the request re-sent, and the current one.
-        assert_eq!((lines, took), (4, SOON * 3));
+        assert_eq!((lines, took), (4, FIRST_DELAY * 3));
         assert!(done.is_ok(), "{done:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_of_ours_that_greets_and_goes_each_time_is_given_up_too() {
+    async fn reconnects_to_a_host_that_disconnects_after_initialize_are_limited() {
         let speak = |_, peer: Peer, mut incoming: InboundStream| async move {
             greets(&peer, &mut incoming, HOST).await;
             drop(peer.close().await);
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn that_a_host_of_ours_says_nothing_on_the_next_line_is_how_it_ends() {
+    async fn a_silent_host_after_a_reconnect_ends_the_bridge() {
         let speak = |number, peer: Peer, mut incoming: InboundStream| async move {
             if number == 0 {
                 greets(&peer, &mut incoming, HOST).await;

@@ -47,7 +47,7 @@ impl Stuck {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_answer_is_told_and_then_killed() {
+async fn a_host_that_does_not_answer_gets_term_then_kill() {
     let deaf = "trap '' TERM; while :; do sleep 0.01; done";
     for (program, signal) in [("exec sleep 600", Signal::TERM), (deaf, Signal::KILL)] {
         let mut stuck = Stuck::new(program);
@@ -58,7 +58,7 @@ async fn a_host_that_does_not_answer_is_told_and_then_killed() {
 }
 
 #[tokio::test]
-async fn a_host_that_cannot_be_reached_is_stopped_all_the_same() {
+async fn a_host_with_an_unreachable_socket_is_stopped() {
     let mut stuck = Stuck::new("exec sleep 600");
     assert!(stop_within(&stuck.place, SHORT).await.unwrap());
     assert_eq!(stuck.signal(), Some(Signal::TERM.as_raw()));

@@ -8,7 +8,7 @@ fn pair() -> (LocalSocket, LocalSocket) {
 }
 
 #[tokio::test]
-async fn what_is_written_is_read_and_the_end_is_seen() {
+async fn a_local_socket_carries_bytes_and_the_end_of_the_stream() {
     let (mut one, mut other) = pair();
     other.writer.write_all(b"a line\n").await.unwrap();
     drop(other.writer);
@@ -20,7 +20,7 @@ async fn what_is_written_is_read_and_the_end_is_seen() {
 }
 
 #[tokio::test]
-async fn a_full_socket_is_waited_for_and_nothing_is_lost() {
+async fn a_write_waits_for_a_full_local_socket() {
     let (LocalSocket { mut writer, .. }, LocalSocket { mut reader, .. }) = pair();
     let sent: Vec<u8> = (0..3_000_000_u32).map(|index| index.to_le_bytes()[0]).collect();
     let expected = sent.clone();
@@ -35,7 +35,7 @@ async fn a_full_socket_is_waited_for_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_peer_that_has_gone_is_an_error_and_no_signal() {
+async fn writing_to_a_closed_local_socket_is_an_error_without_signal() {
     let (mut one, other) = pair();
     drop(other);
     assert_eq!(one.writer.write_all(b"x").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

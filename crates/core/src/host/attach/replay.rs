@@ -120,9 +120,9 @@ impl RecordEvents {
         let page = Pages { events: self, next: seq, until: seq }.next().await?.unwrap_or_default();
         let Some(event) = page.first() else { return Ok(false) };
         load_known_ids(&mut renderer, &self.store, &self.record, event).await?;
-        let (id, place) = (encode::json_string(id), ["params", "update", "messageId"]);
-        let is_told = |line: &String| json::get(line, &place) == Some(&*id);
-        Ok(renderer.tell(event, &|_| false).iter().any(is_told))
+        let (id, path) = (encode::json_string(id), ["params", "update", "messageId"]);
+        let has_id = |line: &String| json::get(line, &path) == Some(&*id);
+        Ok(renderer.tell(event, &|_| false).iter().any(has_id))
     }
 
     /// The position after the last event.
@@ -444,21 +444,21 @@ fn started(event: &Event) -> Option<TurnId> {
 /// Whether an event belongs to a message that is rendered under this id.
 fn belongs_to_message(event: &Event, id: &str) -> bool {
     // A message re-sent to a version 1 client has its revision number as a suffix.
-    let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
-    told.is_some_and(|(told, _)| has_message_id(event, told)) || has_message_id(event, id)
+    let revised = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
+    revised.is_some_and(|(id, _)| has_message_id(event, id)) || has_message_id(event, id)
 }
 
 fn has_message_id(event: &Event, id: &str) -> bool {
     // An id that an earlier ACP session used has the lineage row as a suffix.
-    let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
+    let original = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
     // Cheap filter: parse only lines that may contain the id.
-    let written = encode::json_string(given);
+    let written = encode::json_string(original);
     let may_be = event.kind == EventKind::Update
         && (event.body.contains(written.trim_matches('"')) || event.body.contains("\\u"));
     match may_be.then(|| content(event)) {
         Some(Content::Update(
-            Update::Chunk { message_id: Some(said), .. } | Update::Message { message_id: said, .. },
-        )) => *said == *id || *said == *given,
+            Update::Chunk { message_id: Some(own), .. } | Update::Message { message_id: own, .. },
+        )) => *own == *id || *own == *original,
         _ => false,
     }
 }

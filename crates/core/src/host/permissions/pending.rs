@@ -31,7 +31,7 @@ struct PendingEntry {
     record: RecordId,
     since: Timestamp,
     subject: Subject,
-    asked: Vec<ResponderMeta>,
+    responders: Vec<ResponderMeta>,
     answer: mpsc::Sender<ExternalDecision>,
 }
 
@@ -120,7 +120,7 @@ impl PendingRequests {
         subject: Subject,
     ) -> PendingGuard {
         let (answer, answers) = mpsc::channel(1);
-        let open = PendingEntry { record: record.clone(), since, subject, asked: Vec::new(), answer };
+        let open = PendingEntry { record: record.clone(), since, subject, responders: Vec::new(), answer };
         // This part of the UUID is purely random, and short enough to type.
         let id = crate::wire::new_uuid().simple().to_string().split_off(20);
         self.0.lock().insert(id.clone(), open);
@@ -142,9 +142,9 @@ impl PendingRequests {
 
 impl PendingGuard {
     /// Sets which clients are being asked.
-    pub(crate) fn set_asked(&self, clients: Vec<ResponderMeta>) {
+    pub(crate) fn set_responders(&self, clients: Vec<ResponderMeta>) {
         if let Some(open) = self.list.0.lock().get_mut(&self.id) {
-            open.asked = clients;
+            open.responders = clients;
         }
     }
 
@@ -237,7 +237,7 @@ pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, C
             elicitation,
             options: open.subject.options().to_vec(),
             since: open.since.to_string(),
-            asked: open.asked,
+            asked: open.responders,
         });
     }
     Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
@@ -276,7 +276,7 @@ struct PendingDetails {
 impl PendingDetails {
     fn elicitation(params: &Map<String, Value>, left: &mut AnswerBytes) -> Self {
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
-        let fits = left.take(serde_json::to_string(params).map_or(usize::MAX, |params| params.len()));
+        let fits = left.reserve(serde_json::to_string(params).map_or(usize::MAX, |params| params.len()));
         Self {
             title: text("message"),
             kind: text("mode").unwrap_or_else(|| "form".to_owned()),

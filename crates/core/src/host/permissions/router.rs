@@ -264,11 +264,11 @@ impl RequestDispatch {
             .partition(|client| self.routed.can_be_sent_to(&client.link));
         self.is_inexpressible = others.iter().any(|client| self.routed.is_inexpressible_for(&client.link));
         if let Some(listed) = listed {
-            let asked = |client: &Responder| ResponderMeta {
+            let responder = |client: &Responder| ResponderMeta {
                 is_turns: own == Some(client.connection),
                 name: client.link.client().name.clone(),
             };
-            listed.set_asked(to_ask.iter().map(asked).collect());
+            listed.set_responders(to_ask.iter().map(responder).collect());
         }
         for client in to_ask {
             let connection = client.connection;

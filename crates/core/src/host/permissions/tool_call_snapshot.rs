@@ -51,7 +51,7 @@ pub(crate) struct AnswerBytes(usize);
 
 impl AnswerBytes {
     /// Takes this many bytes for one request, if they fit.
-    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let fits = bytes <= MEMBER_BYTES.min(self.0);
         self.0 -= if fits { bytes } else { 0 };
         fits

@@ -28,7 +28,7 @@ pub(crate) async fn end(
     let keep = Arc::clone(&settings.keep_programs);
     let sweeping = move || {
         let swept = sweep(&home, &runs, &keep, grace);
-        commands.forget_after(&swept);
+        commands.remove_after(&swept);
         swept
     };
     let swept = tokio::task::spawn_blocking(sweeping).await.unwrap_or_default();

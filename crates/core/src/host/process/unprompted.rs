@@ -59,8 +59,9 @@ impl Host {
 
     /// Removes a record that was never prompted and that no client uses, and returns whether it did.
     pub(crate) async fn remove_if_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
-        let kept = self.engine.record(record).await?;
-        Ok(kept.is_some_and(|kept| kept.is_unprompted()) && self.engine.delete_unprompted(record).await?)
+        let stored = self.engine.record(record).await?;
+        Ok(stored.is_some_and(|stored| stored.is_unprompted())
+            && self.engine.delete_unprompted(record).await?)
     }
 }
 

@@ -143,8 +143,8 @@ async fn wait_reason(client: &Connection, of: OfSession) -> Result<String, CallE
         // A session that has just ended waits for nothing.
         session.waiting().await.ok().flatten()
     } else {
-        let kept = client.host.engine.record(&record).await.map_err(refused)?;
-        kept.map(|_| None).ok_or_else(|| rpc_error::unknown(&record))?
+        let stored = client.host.engine.record(&record).await.map_err(refused)?;
+        stored.map(|_| None).ok_or_else(|| rpc_error::unknown(&record))?
     };
     let mut waiting_for = waiting.map(WaitReasonMeta::from);
     if let Some(waiting) = &mut waiting_for {

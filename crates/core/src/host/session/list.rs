@@ -40,17 +40,18 @@ pub(crate) async fn list(client: &Connection, call: ListCall) -> Result<SessionP
     let cursor = call.cursor.as_deref().map(|text| ListCursor::read(text).ok_or_else(unknown_cursor));
     match (cursor.transpose()?, agent) {
         (None, agent) => first_page(client, call.cwd, agent).await,
-        (Some(ListCursor { began, after: Some(after), theirs }), agent) => {
+        (Some(ListCursor { began, after: Some(after), agent_list }), agent) => {
             // A deleted record still has its position.
             let record = client.host.store.record(after.clone()).await.map_err(rpc_error::not_kept)?;
             record.ok_or_else(unknown_cursor)?;
             let records = record_page(&client.host, Some(after), call.cwd, agent.as_ref()).await?;
-            Ok(reply(records.rows, ListCursor { began, after: records.last, theirs }, None))
+            Ok(reply(records.rows, ListCursor { began, after: records.last, agent_list }, None))
         }
-        (Some(ListCursor { began, after: None, theirs: Some(theirs) }), Some(agent)) => {
-            let page = agent_rows::page(client, began.clone(), theirs, call.cwd, agent, LATER_WAIT).await?;
+        (Some(ListCursor { began, after: None, agent_list: Some(agent_list) }), Some(agent)) => {
+            let page =
+                agent_rows::page(client, began.clone(), agent_list, call.cwd, agent, LATER_WAIT).await?;
             let AgentRows { rows, next, problem } = page;
-            Ok(reply(rows, ListCursor { began, after: None, theirs: next }, problem))
+            Ok(reply(rows, ListCursor { began, after: None, agent_list: next }, problem))
         }
         (Some(_), _) => Err(unknown_cursor()),
     }
@@ -64,22 +65,22 @@ async fn first_page(
 ) -> Result<SessionPage, CallError> {
     let RecordPage { mut rows, began, last } =
         record_page(&client.host, None, cwd.clone(), agent.as_ref()).await?;
-    let (mut theirs, mut problem) = (None, None);
+    let (mut agent_list, mut problem) = (None, None);
     if let Some(agent) = agent
         && may_have_list(&client.host, agent.clone()).await?
     {
         let begin = AgentListCursor::default();
         let page = agent_rows::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
         rows.extend(page.rows);
-        (theirs, problem) = (page.next, page.problem);
+        (agent_list, problem) = (page.next, page.problem);
     }
     rows.sort_by_key(|row| Reverse(row.updated_at));
-    Ok(reply(rows, ListCursor { began, after: last, theirs }, problem))
+    Ok(reply(rows, ListCursor { began, after: last, agent_list }, problem))
 }
 
 /// A page with the next cursor, and the reason if the agent's sessions are missing.
 fn reply(sessions: Vec<SessionSummary>, next: ListCursor, problem: Option<String>) -> SessionPage {
-    let next_cursor = (next.after.is_some() || next.theirs.is_some()).then(|| next.text());
+    let next_cursor = (next.after.is_some() || next.agent_list.is_some()).then(|| next.text());
     let meta = problem.map_or_else(Meta::new, |why| acpx_meta(&ListMeta { remote_error: Some(why) }));
     SessionPage { sessions, next_cursor, meta }
 }

@@ -318,8 +318,8 @@ fn unsupported_block(error: &TurnError, session: &Session, blocks: &[Box<str>]) 
 }
 
 /// Adds our `_meta` to that of a version 2 agent's stop reason.
-fn with_agent_meta(theirs: Option<&str>, ours: Meta) -> Meta {
-    let mut meta: Meta = theirs.and_then(|theirs| serde_json::from_str(theirs).ok()).unwrap_or_default();
+fn with_agent_meta(agents: Option<&str>, ours: Meta) -> Meta {
+    let mut meta: Meta = agents.and_then(|agents| serde_json::from_str(agents).ok()).unwrap_or_default();
     meta.extend(ours);
     meta
 }
@@ -330,7 +330,7 @@ fn reply(
     blocks: &[Box<str>],
     client: ProtocolVersion,
 ) -> Result<PromptReply, CallError> {
-    let TurnEnd { turn, seq, answer, meta: theirs, dropped_lines } = end;
+    let TurnEnd { turn, seq, answer, meta: agent_meta, dropped_lines } = end;
     let agent = agent_state(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity(),
@@ -354,7 +354,7 @@ fn reply(
             };
             let meta = TurnMeta { stop_reason: original.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(sent), turn.usage.clone());
-            let meta = with_agent_meta(theirs.as_deref(), acpx_meta(&meta));
+            let meta = with_agent_meta(agent_meta.as_deref(), acpx_meta(&meta));
             Ok(PromptReply { reason, usage, meta, passed_on: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Err(rpc_error::failed(

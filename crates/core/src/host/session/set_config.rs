@@ -48,21 +48,21 @@ impl ChoiceCall {
 
     /// The error for a setting or value that the session does not have.
     fn problem(&self, wrong: UnknownSetting) -> CallError {
-        let (field, words, there) = match (self, wrong) {
-            (Self::Mode(call), UnknownSetting::Option(there) | UnknownSetting::Value(there)) => {
-                ("modeId", format!("is {:?}, which is no mode of this session", call.mode), there)
+        let (field, words, valid) = match (self, wrong) {
+            (Self::Mode(call), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+                ("modeId", format!("is {:?}, which is no mode of this session", call.mode), valid)
             }
-            (Self::Model(call), UnknownSetting::Option(there) | UnknownSetting::Value(there)) => {
-                ("modelId", format!("is {:?}, which is no model of this session", call.model), there)
+            (Self::Model(call), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+                ("modelId", format!("is {:?}, which is no model of this session", call.model), valid)
             }
-            (Self::Option(call), UnknownSetting::Option(there)) => {
-                ("configId", format!("is {:?}, which this session does not have", call.option), there)
+            (Self::Option(call), UnknownSetting::Option(valid)) => {
+                ("configId", format!("is {:?}, which this session does not have", call.option), valid)
             }
-            (Self::Option(_), UnknownSetting::Value(there)) => {
-                ("value", "is none that this option can have".to_owned(), there)
+            (Self::Option(_), UnknownSetting::Value(valid)) => {
+                ("value", "is none that this option can have".to_owned(), valid)
             }
         };
-        unknown_value(field, &words, &there)
+        unknown_value(field, &words, &valid)
     }
 }
 
@@ -162,8 +162,8 @@ pub(crate) fn offered(session: &Session, link: &ClientLink) -> (String, Option<U
 }
 
 /// The error for a wrong parameter, with the valid values.
-fn unknown_value(field: &str, words: &str, there: &[Box<str>]) -> CallError {
-    let known = if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) };
+fn unknown_value(field: &str, words: &str, valid: &[Box<str>]) -> CallError {
+    let known = if valid.is_empty() { String::new() } else { format!("; there are {}", valid.join(", ")) };
     problem(field, format!("{words}{known}"))
 }
 

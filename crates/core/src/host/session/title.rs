@@ -7,8 +7,8 @@ use crate::store::{Store, StoreError};
 
 /// The title of a record, if it has a turn or its agent set one.
 pub async fn title(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
-    if let Some(given) = record.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
-        return Ok(Some(given.to_owned()));
+    if let Some(title) = record.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
+        return Ok(Some(title.to_owned()));
     }
     if record.last_turn.is_none() {
         return Ok(None);

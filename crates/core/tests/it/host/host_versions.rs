@@ -176,7 +176,7 @@ async fn remote_client_is_not_connected_to_a_host_too_old_for_it() {
         let bench = Bench::new();
         let _other = OtherHost::start(&bench, unknowing, live, true);
         let client = RemoteClientMeta { who: "somebody".to_owned(), ..RemoteClientMeta::default() };
-        let bridge = Bridge::from_elsewhere(bench.launcher.clone(), bench.place.clone(), &client);
+        let bridge = Bridge::for_remote_client(bench.launcher.clone(), bench.place.clone(), &client);
         let (near, mut far) = tokio::io::duplex(64 * 1024);
         let (source, target) = tokio::io::split(near);
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;

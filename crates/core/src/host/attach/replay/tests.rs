@@ -114,7 +114,7 @@ async fn is_told_as_if_all_was_read(log: Log) {
 }
 
 #[tokio::test]
-async fn a_session_stands_the_same_whether_its_last_turn_is_read_or_not() {
+async fn session_state_is_the_same_with_or_without_reading_the_last_turn() {
     let mut log = Log { protocol: 1, ..Log::default() };
     log.begin(1);
     log.answer(1);
@@ -131,7 +131,7 @@ async fn a_session_stands_the_same_whether_its_last_turn_is_read_or_not() {
 }
 
 #[tokio::test]
-async fn what_an_agent_of_version_2_does_beside_its_turns_is_told_after_them() {
+async fn work_of_a_version_2_agent_outside_turns_is_in_the_state() {
     let mut log = Log { protocol: 2, ..Log::default() };
     log.begin(1);
     log.update(r#"{"sessionUpdate":"state_update","state":"running","background":[{"id":"b"}]}"#);
@@ -140,7 +140,7 @@ async fn what_an_agent_of_version_2_does_beside_its_turns_is_told_after_them() {
 }
 
 #[tokio::test]
-async fn a_turn_that_never_began_is_no_place_and_no_other_is_taken_for_it() {
+async fn a_cursor_to_a_turn_that_never_started_is_an_error() {
     let mut log = Log { protocol: 1, ..Log::default() };
     log.begin(1);
     log.end(2);
@@ -158,7 +158,7 @@ async fn a_turn_that_never_began_is_no_place_and_no_other_is_taken_for_it() {
 }
 
 #[tokio::test]
-async fn the_last_turns_are_bounded_also_in_what_was_said_in_no_turn() {
+async fn user_messages_outside_turns_count_as_replay_turns() {
     let mut log = Log { protocol: 1, ..Log::default() };
     let chunk = |kind: &str, more: &str| {
         format!(r#"{{"sessionUpdate":"{kind}_message_chunk","content":{{"type":"text","text":"x"}}{more}}}"#)

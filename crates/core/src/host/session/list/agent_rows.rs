@@ -48,12 +48,12 @@ struct ListQuery {
 pub(super) async fn page(
     client: &Connection,
     began: Option<RecordId>,
-    theirs: AgentListCursor,
+    agent_list: AgentListCursor,
     cwd: Option<AbsolutePath>,
     agent: NewSession,
     limit: Duration,
 ) -> Result<AgentRows, CallError> {
-    let (host, AgentListCursor { named, cursor, mut told }) = (&client.host, theirs);
+    let (host, AgentListCursor { named, cursor, mut listed_before }) = (&client.host, agent_list);
     let failed = |why| AgentRows { rows: Vec::new(), next: None, problem: Some(why) };
     let directory = match &cwd {
         // If the disk does not respond, the path is used as written.
@@ -75,7 +75,7 @@ pub(super) async fn page(
         None if limit < LATER_WAIT => {
             return Ok(AgentRows {
                 rows: Vec::new(),
-                next: Some(AgentListCursor { named, cursor, told }),
+                next: Some(AgentListCursor { named, cursor, listed_before }),
                 problem: None,
             });
         }
@@ -88,7 +88,7 @@ pub(super) async fn page(
     let mut sessions = Vec::new();
     for (session, row) in query.rows(client, rows).await? {
         // Drop repeated sessions: new sessions push older ones onto the agent's next page.
-        if told.add(&session) {
+        if listed_before.add(&session) {
             sessions.push(row);
         }
     }
@@ -97,9 +97,9 @@ pub(super) async fn page(
     let has_other =
         named == DirectoryNameKind::Really && query.directory.as_ref().is_some_and(DirectoryNames::are_two);
     let next = match next {
-        Some(next) => Some(AgentListCursor { named, cursor: Some(next), told }),
+        Some(next) => Some(AgentListCursor { named, cursor: Some(next), listed_before }),
         None if has_other => {
-            Some(AgentListCursor { named: DirectoryNameKind::AsWritten, cursor: None, told })
+            Some(AgentListCursor { named: DirectoryNameKind::AsWritten, cursor: None, listed_before })
         }
         None => None,
     };
@@ -156,15 +156,15 @@ impl ListQuery {
         client: &Connection,
         owner: &SessionOwner,
     ) -> Result<Option<SessionSummary>, CallError> {
-        let kept = client.host.engine.record(&owner.record).await;
-        let Some(kept) = kept.map_err(|error| client.host.refused(&error))? else { return Ok(None) };
+        let stored = client.host.engine.record(&owner.record).await;
+        let Some(stored) = stored.map_err(|error| client.host.refused(&error))? else { return Ok(None) };
         let is_current = |lineage: &Lineage| lineage.current().session == owner.session;
         let is_here = self
             .directory
             .as_ref()
-            .is_none_or(|directory| kept.real_cwd == *directory.get(DirectoryNameKind::Really));
-        if is_here && is_current(&kept.lineage) && client.can_see(&kept) && !kept.is_unprompted() {
-            return row(&client.host, kept).await.map(Some);
+            .is_none_or(|directory| stored.real_cwd == *directory.get(DirectoryNameKind::Really));
+        if is_here && is_current(&stored.lineage) && client.can_see(&stored) && !stored.is_unprompted() {
+            return row(&client.host, stored).await.map(Some);
         }
         Ok(None)
     }

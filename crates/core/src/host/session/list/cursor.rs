@@ -16,7 +16,7 @@ pub(super) struct ListCursor {
     /// The record after which the page begins, while there are more records.
     pub(super) after: Option<RecordId>,
     /// Where the agent's own sessions continue after our last record, unless all were listed.
-    pub(super) theirs: Option<AgentListCursor>,
+    pub(super) agent_list: Option<AgentListCursor>,
 }
 
 /// Where a page of the agent's own sessions begins.
@@ -27,7 +27,7 @@ pub(super) struct AgentListCursor {
     /// The agent's own cursor; `None` for its first page.
     pub(super) cursor: Option<String>,
     /// The sessions on the previous pages.
-    pub(super) told: SentSessionHashes,
+    pub(super) listed_before: SentSessionHashes,
 }
 
 /// How many listed sessions are remembered. An agent with offset cursors repeats as many recent rows as there are new
@@ -86,9 +86,9 @@ struct Text {
 impl ListCursor {
     pub(super) fn text(self) -> String {
         let id = |record: RecordId| record.to_string();
-        let (theirs, cursor, told) = match self.theirs {
-            Some(AgentListCursor { named, cursor, told }) => {
-                (Some(word(named).to_owned()), cursor, told.text())
+        let (theirs, cursor, told) = match self.agent_list {
+            Some(AgentListCursor { named, cursor, listed_before }) => {
+                (Some(word(named).to_owned()), cursor, listed_before.text())
             }
             None => (None, None, None),
         };
@@ -101,16 +101,16 @@ impl ListCursor {
         let Text { began, after, theirs, cursor, told } = serde_json::from_str(text).ok()?;
         let began = began.map(RecordId::new).transpose().ok()?;
         let after = after.map(RecordId::new).transpose().ok()?;
-        let theirs = match theirs {
+        let agent_list = match theirs {
             Some(theirs) => {
-                let told =
+                let listed_before =
                     told.as_deref().map_or(Some(SentSessionHashes::default()), SentSessionHashes::read)?;
-                Some(AgentListCursor { named: named(&theirs)?, cursor, told })
+                Some(AgentListCursor { named: named(&theirs)?, cursor, listed_before })
             }
             None if cursor.is_some() || told.is_some() => return None,
             None => None,
         };
-        (after.is_some() || theirs.is_some()).then_some(Self { began, after, theirs })
+        (after.is_some() || agent_list.is_some()).then_some(Self { began, after, agent_list })
     }
 }
 
@@ -135,24 +135,27 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_read_as_it_is_written_and_nothing_else_is_one() {
+    fn a_list_cursor_is_read_back_and_other_text_is_refused() {
         let record = |id: &str| RecordId::new(id).unwrap();
-        let mut told = SentSessionHashes::default();
-        assert!(told.add(&session("s1")) && told.add(&session("s2")));
-        let theirs = |named, cursor: Option<&str>, told: &SentSessionHashes| {
-            Some(AgentListCursor { named, cursor: cursor.map(str::to_owned), told: told.clone() })
+        let mut listed = SentSessionHashes::default();
+        assert!(listed.add(&session("s1")) && listed.add(&session("s2")));
+        let agent_list = |named, cursor: Option<&str>, listed: &SentSessionHashes| {
+            Some(AgentListCursor { named, cursor: cursor.map(str::to_owned), listed_before: listed.clone() })
         };
-        for (after, theirs) in [
+        for (after, agent_list) in [
             (Some("a:b"), None),
             (Some("a"), Some(AgentListCursor::default())),
-            (Some("a"), theirs(DirectoryNameKind::AsWritten, Some("2"), &told)),
+            (Some("a"), agent_list(DirectoryNameKind::AsWritten, Some("2"), &listed)),
             (None, Some(AgentListCursor::default())),
-            (None, theirs(DirectoryNameKind::AsWritten, None, &told)),
-            (None, theirs(DirectoryNameKind::Really, Some(""), &told)),
-            (None, theirs(DirectoryNameKind::AsWritten, Some("x:\u{1f}\"\\"), &SentSessionHashes::default())),
+            (None, agent_list(DirectoryNameKind::AsWritten, None, &listed)),
+            (None, agent_list(DirectoryNameKind::Really, Some(""), &listed)),
+            (
+                None,
+                agent_list(DirectoryNameKind::AsWritten, Some("x:\u{1f}\"\\"), &SentSessionHashes::default()),
+            ),
         ] {
             for began in [None, Some(record("a\"b"))] {
-                let cursor = ListCursor { began, after: after.map(record), theirs: theirs.clone() };
+                let cursor = ListCursor { began, after: after.map(record), agent_list: agent_list.clone() };
                 assert_eq!(ListCursor::read(&cursor.clone().text()), Some(cursor));
             }
         }
@@ -173,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_last_is_not_told_again_and_a_cursor_does_not_grow() {
-        let (mut told, names) =
+    fn recently_listed_sessions_are_skipped_and_a_list_cursor_is_bounded() {
+        let (mut listed, names) =
             (SentSessionHashes::default(), || (0..2 * REMEMBERED).map(|number| number.to_string()));
         for name in names() {
-            assert!(told.add(&session(&name)), "{name}");
+            assert!(listed.add(&session(&name)), "{name}");
         }
-        let mut read = SentSessionHashes::read(&told.text().unwrap()).unwrap();
-        assert_eq!(read, told);
+        let mut read = SentSessionHashes::read(&listed.text().unwrap()).unwrap();
+        assert_eq!(read, listed);
         for name in names().skip(REMEMBERED) {
             assert!(!read.add(&session(&name)), "{name}");
         }

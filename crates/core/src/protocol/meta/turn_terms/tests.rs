@@ -9,7 +9,7 @@ fn terms(value: serde_json::Value) -> TurnTermsMeta {
 }
 
 #[test]
-fn what_a_prompt_does_not_say_its_connection_does() {
+fn turn_terms_fall_back_to_those_of_the_connection() {
     let connection = json!({
         "policy": "deny-all", "toolPolicy": { "autoDeny": ["execute"] }, "unasked": "fail",
         "timeoutMs": 9, "idleTimeoutMs": 8,
@@ -23,14 +23,14 @@ fn what_a_prompt_does_not_say_its_connection_does() {
 }
 
 #[test]
-fn a_turn_that_is_to_deny_all_has_no_rules_of_its_connection() {
+fn a_deny_all_turn_ignores_the_tool_rules_of_its_connection() {
     let connection = terms(json!({ "toolPolicy": { "autoApprove": ["*"] } }));
     let denying = terms(json!({ "policy": "deny-all" }));
     assert_eq!(denying.clone().or(&connection), denying);
 }
 
 #[test]
-fn nobody_goes_beyond_the_terms_that_are_set_for_them() {
+fn turn_terms_stay_within_those_set_for_a_remote_client() {
     let rules = json!({ "autoApprove": ["edit"], "autoDeny": ["fetch"] });
     let own = |policy: &str| json!({ "policy": policy, "toolPolicy": rules, "unasked": "wait", "timeoutMs": 9, "idleTimeoutMs": 2 });
     let cases = [
