@@ -16,15 +16,15 @@ mod adopting;
 mod cases;
 mod deleting;
 mod forking;
-mod habits;
 mod limits;
 mod permissions;
-mod settling;
+mod restore_profile;
+mod settings;
 mod table;
 mod unknown_session;
 mod version_2;
-mod waiting;
-mod wishes;
+mod wait_condition;
+mod wake_options;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()

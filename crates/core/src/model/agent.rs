@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_called_by_its_name_or_else_by_its_command_line() {
+    fn agent_label_is_its_name_or_its_command_line() {
         let python = |file: &str| AgentSpec::new("python3", [file]);
         assert_eq!(python("opt.py").label(), "python3 opt.py");
         assert_eq!(python("opt.py").named("mine").label(), "mine");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_the_same_by_its_name_or_by_its_command_line() {
+    fn agents_are_equal_by_name_or_by_command_line() {
         let agent = |program: &str| AgentSpec::new(program, ["acp"]);
         let cases = [
             (agent("a"), agent("a"), true),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_said_for_a_start_holds_over_what_such_agents_need_also_if_it_is_the_usual_one() {
+    fn explicit_start_timeout_overrides_the_profile_even_at_the_default() {
         let seconds = Duration::from_secs;
         let slow = AgentProfile { start_timeout: Some(seconds(300)), ..AgentProfile::default() };
         let agent = || AgentSpec::new("a", [""; 0]);

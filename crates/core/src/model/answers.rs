@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yes_and_no_are_the_narrowest_answers_that_cannot_be_taken_for_another() {
+    fn yes_and_no_select_the_narrowest_unambiguous_option() {
         let all = [
             ("x", "perhaps"),
             ("w", "allow_all_week"),

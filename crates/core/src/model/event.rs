@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_read_as_it_was_written_and_leaves_out_what_is_unknown() {
+    fn facts_round_trip_and_omit_unknown_members() {
         let fact = Fact::TurnEnded { turn: 3, stop_reason: Some("end_turn".into()), error: None };
         assert_eq!(&*fact.to_body(), r#"{"fact":"turn_ended","turn":3,"stopReason":"end_turn"}"#);
         assert_eq!(Fact::from_body(&fact.to_body()), Some(fact));

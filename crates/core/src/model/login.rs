@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_by_variables_is_prepared_when_all_that_it_needs_are_set() {
+    fn login_by_variables_is_prepared_when_all_required_are_set() {
         let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
         let by = |variables| way("env", LoginMethodKind::Variables(variables));
         let set = |name: &str| name == "KEY";

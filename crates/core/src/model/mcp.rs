@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_is_given_and_all_text_that_we_do_not_understand_of_it_is_secret() {
+    fn mcp_server_values_and_unknown_text_are_secrets() {
         let headers = vec![NamedValue { name: "h".into(), value: "given".into() }];
         let transport = McpTransport::Http { url: "u".into(), headers };
         let json = r#"{"name":"a","type":"http","url":"u","headers":[{"name":"h","value":"given","more":"m"}],
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_the_same_if_they_say_the_same_also_where_we_do_not_understand_it() {
+    fn mcp_servers_are_compared_with_their_unknown_members() {
         let plain = r#"{"name":"a","type":"http","url":"u","headers":[]}"#;
         let more = r#"{"name":"a","type":"http","url":"u","headers":[],"_meta":{"x":1}}"#;
         let spaced = r#"{"_meta" : {"x": 1}, "name":"a","type":"http","url":"u"}"#;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_args_and_urls_of_servers_whose_names_mark_a_secret_are_secrets() {
+    fn secret_named_values_in_mcp_args_and_urls_are_secrets() {
         let args = [
             "--api-key=key-in-one",
             "--token",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn all_text_of_a_server_that_only_its_agent_can_reach_is_a_secret() {
+    fn all_text_of_an_unknown_mcp_transport_is_secret() {
         let json = r#"{"name":"a","type":"_y","url":"u","env":[{"name":"n","value":"v"}],"q":1}"#;
         let server = McpServer::new("a", McpTransport::Other { kind: "_y".into() });
         let server = server.said_as(ProtocolVersion::V2, json);

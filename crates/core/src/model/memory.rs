@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_memory_ends_where_a_fresh_session_began_until_the_agent_replays_all_of_it() {
+    fn agent_memory_begins_at_a_reset_until_a_full_replay() {
         let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay };
         let reset = |announced| Fact::SessionReset {
             reason: "agent-lost".to_owned(),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_that_is_complete_makes_a_memory_shorter_until_a_fresh_session_begins() {
+    fn completed_compaction_shortens_the_agent_memory_until_a_reset() {
         let compaction =
             |status: &str| Update::Compaction { id: "c".into(), status: status.into(), error: None };
         let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay: Some(replay) };

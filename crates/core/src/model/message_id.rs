@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_ours_is_read_as_what_it_was_made_of_and_any_other_is_not() {
+    fn own_message_ids_round_trip_and_foreign_ones_are_refused() {
         let record = RecordId::new("r").unwrap();
         let prompt = prompt_message_id(&record, TurnId(3));
         assert_eq!(OwnMessageId::read(&record, &prompt), Some(OwnMessageId::Prompt(TurnId(3))));

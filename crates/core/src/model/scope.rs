@@ -90,14 +90,14 @@ mod tests {
     use crate::model::AgentSpec;
 
     #[test]
-    fn an_agent_is_told_by_its_name_or_else_by_its_whole_command_line() {
+    fn agent_key_is_its_name_or_its_whole_command_line() {
         let spec = AgentSpec::new("npx", ["-y", "an \"agent\""]);
         assert_eq!(spec.key().as_str(), r#"["npx","-y","an \"agent\""]"#);
         assert_eq!(spec.named("claude").key(), AgentKey::new("claude"));
     }
 
     #[test]
-    fn a_session_name_is_trimmed_and_neither_blank_nor_a_command_to_a_terminal() {
+    fn session_name_is_trimmed_and_never_blank_or_a_control_sequence() {
         assert_eq!(SessionName::new(" zwölf boxer\t").unwrap().as_str(), "zwölf boxer");
         for blank in ["", " ", "\t\n"] {
             assert_eq!(SessionName::new(blank), Err(InvalidSessionName::Empty));

@@ -18,7 +18,7 @@ const CYCLES: &[(&str, usize)] = &[
     ("core/engine/agent", 3),
     ("core/engine/api", 3),
     ("core/engine/session", 3),
-    ("core/machine", 4),
+    ("core/machine", 3),
     ("core/model", 3),
     ("core/store", 3),
     ("core/store/import_acpx", 4),
@@ -27,9 +27,9 @@ const CYCLES: &[(&str, usize)] = &[
 /// How many names of module-level types are defined more than once in the workspace.
 const HOMONYMS: usize = 0;
 /// The most fields of a struct.
-const FIELDS: usize = 26;
+const FIELDS: usize = 21;
 /// The most files that the inherent methods of one type are in.
-const IMPL_FILES: usize = 10;
+const IMPL_FILES: usize = 9;
 
 /// A path of modules, beginning with the crate.
 type Path = Vec<String>;

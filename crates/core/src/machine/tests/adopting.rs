@@ -7,7 +7,7 @@ fn wake() -> Input {
 }
 
 #[test]
-fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the_session() {
+fn adopted_replay_becomes_history_and_the_restore_creates_the_record() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
     assert_eq!(effects, [Effect::Call(AgentCall::Load), Effect::Arm(Deadline::Setup)]);
@@ -31,7 +31,7 @@ fn what_the_agent_replays_is_history_and_the_record_begins_when_it_has_given_the
 }
 
 #[test]
-fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_nothing() {
+fn adoption_resumes_without_load_and_sends_nothing_without_both() {
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, RESUME)]);
     assert_eq!(effects, [Effect::Call(AgentCall::Resume), Effect::Arm(Deadline::Setup)]);
@@ -47,7 +47,7 @@ fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_no
 }
 
 #[test]
-fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
+fn adoption_of_an_unknown_session_never_creates_a_fresh_one() {
     let mut machine = adopting();
     feed(&mut machine, [wake(), ready_after(0, ALL)]);
     let effects = feed(&mut machine, [refused(ErrorMeaning::Lost)]);

@@ -286,7 +286,7 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
 }
 
 #[test]
-fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
+fn loss_of_an_unprompted_fresh_session_is_not_announced_again() {
     let mut machine = kept(1);
     let opened = |id| Input::SessionCreated { session: session(id), agent_session: None };
     feed(&mut machine, [wake(Fallback::Auto), ready(NONE), opened("s2"), Input::AgentExited(died())]);
@@ -296,7 +296,7 @@ fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
 }
 
 #[test]
-fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other() {
+fn only_the_first_prompt_after_a_fallback_carries_the_history() {
     let mut machine = kept(1);
     let options = WakeOptions { fallback: Fallback::Auto, carry_history: true };
     let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
@@ -368,7 +368,7 @@ fn a_full_queue_refuses_the_next_prompt() {
 }
 
 #[test]
-fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again() {
+fn after_a_crash_only_undispatched_prompts_are_sent() {
     let mut machine = kept(1);
     let turn = |id, state| Turn {
         id: TurnId(id),
@@ -403,7 +403,7 @@ fn cancel_during_replay_ends_the_waiting_turn_and_the_restore_goes_on() {
 }
 
 #[test]
-fn an_agent_that_dies_in_a_turn_fails_it_and_is_restored_for_the_next() {
+fn agent_exit_fails_the_turn_and_the_next_restores_the_session() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p"), prompt("q")]);
     let effects = feed(&mut machine, [Input::AgentExited(died())]);
@@ -439,7 +439,7 @@ fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancel
 }
 
 #[test]
-fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_has_ended() {
+fn close_without_the_capability_cancels_the_turn_then_stops_the_agent() {
     let mut machine = live(RESUME);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Close]);
@@ -485,7 +485,7 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
 }
 
 #[test]
-fn what_a_host_of_ours_tells_as_missed_is_kept_as_it_comes_and_no_list_is_asked_for_before() {
+fn missed_events_of_a_remote_host_are_persisted_without_a_list() {
     let mut machine = kept(1);
     let Input::AgentReady { profile, exchanges, last_message_at, carried_history, .. } = ready(ALL) else {
         panic!("a started agent")
@@ -527,7 +527,7 @@ fn a_late_replay_is_not_shown_outside_a_turn() {
 }
 
 #[test]
-fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_follows() {
+fn complete_late_replay_within_a_turn_is_persisted_outside_the_conversation() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "fir")]), []);

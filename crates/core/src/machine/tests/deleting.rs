@@ -7,7 +7,7 @@ fn deleted() -> Effect {
 }
 
 #[test]
-fn an_agent_is_told_to_delete_once_it_has_closed_and_the_record_once_it_is_gone() {
+fn session_delete_follows_close_and_the_agents_exit_deletes_the_record() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [Input::Delete]);
     assert_eq!(effects, [Effect::Call(AgentCall::Close), Effect::Arm(Deadline::Close)]);

@@ -7,7 +7,7 @@ fn wake() -> Input {
 }
 
 #[test]
-fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_from() {
+fn a_fork_continues_the_lineage_and_turns_of_its_original() {
     let mut machine = forking();
     let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
     assert_eq!(effects, [Effect::Call(AgentCall::Fork), Effect::Arm(Deadline::Setup)]);

@@ -16,7 +16,7 @@ fn answered(reason: &str) -> Input {
 }
 
 #[test]
-fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_then_does() {
+fn turn_at_its_limit_is_cancelled_and_fails_with_any_answer() {
     let limits = [
         (
             overdue(2),
@@ -47,7 +47,7 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
 }
 
 #[test]
-fn a_prompt_that_waits_longer_than_its_turn_may_take_is_never_sent() {
+fn queued_prompt_over_its_time_limit_is_never_sent() {
     let behind = "the prompt waited behind turn 2 until its time was over, and was not sent";
     let unready =
         "the prompt waited for the agent \"a\" to be ready until its time was over, and was not sent";
@@ -70,7 +70,7 @@ fn only_a_turn_with_a_limit_can_come_to_one() {
 }
 
 #[test]
-fn a_cancelled_turn_is_cancelled_whatever_its_agent_says_and_the_next_is_sent_only_then() {
+fn cancelled_turn_ends_cancelled_before_the_next_prompt_is_sent() {
     for reason in ["cancelled", "end_turn", "refusal"] {
         let mut machine = live(ALL);
         let effects = feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
@@ -85,7 +85,7 @@ fn a_cancelled_turn_is_cancelled_whatever_its_agent_says_and_the_next_is_sent_on
 }
 
 #[test]
-fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_another() {
+fn agent_that_ignores_cancel_is_stopped_and_restarted_for_the_queue() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
     let effects = feed(&mut machine, [Input::Deadline(Deadline::Cancel)]);
@@ -97,7 +97,7 @@ fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_anoth
 }
 
 #[test]
-fn an_agent_that_wants_a_login_in_a_turn_is_ended_and_the_next_prompt_goes_to_another() {
+fn agent_that_needs_login_is_stopped_and_restarted_for_the_queue() {
     let wants_login = || Input::PromptAnswered(Err(refusal(ErrorMeaning::LoginNeeded)));
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);

@@ -39,7 +39,7 @@ fn counted_at_the_end(machine: &mut SessionMachine) -> Option<PermissionCount> {
 }
 
 #[test]
-fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
+fn unanswerable_permission_is_denied_fails_the_turn_or_stays_pending() {
     let (mut machine, effects) = asked(unasked(UnattendedPolicy::Deny));
     assert_eq!(effects, [Effect::RouteRequest(request_id())]);
     let nobody = || Input::RequestUnanswerable { id: request_id(), summary: "edit".into() };
@@ -62,7 +62,7 @@ fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
 }
 
 #[test]
-fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
+fn unanswerable_elicitation_is_declined_unless_the_policy_waits() {
     let elicited = |policy| {
         let (mut machine, _) = asked(policy);
         feed(&mut machine, [Input::RequestAnswered { id: request_id(), permit: Permit::Approve }]);
@@ -79,7 +79,7 @@ fn an_elicitation_that_nobody_can_be_asked_is_declined_unless_it_may_wait() {
 }
 
 #[test]
-fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
+fn turn_without_a_permission_answer_fails_with_any_stop_reason() {
     for end in [Input::AgentExited(died()), Input::Deadline(Deadline::Cancel)] {
         let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
         feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: "edit".into() }]);
@@ -89,7 +89,7 @@ fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
 }
 
 #[test]
-fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
+fn unanswerable_escalated_permission_is_rejected_with_its_rule() {
     let tools = ToolPolicy::read(r#"{"escalate":["edit"]}"#).unwrap();
     for mode in [PermissionMode::ApproveAll, PermissionMode::DenyAll] {
         let policy =
@@ -117,7 +117,7 @@ fn a_permission_without_options_is_cancelled_and_counts_as_nothing() {
 }
 
 #[test]
-fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_counted_so() {
+fn approved_permission_without_an_approving_option_counts_as_rejected() {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
     let policy = PermissionMode::ApproveAll.into();
@@ -133,7 +133,7 @@ fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_cou
 }
 
 #[test]
-fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approve() {
+fn unanswerable_read_permission_needs_an_approving_option() {
     for (can_approve, permit, approved, rejected) in
         [(true, Permit::Approve, 1, 0), (false, Permit::Reject, 0, 1)]
     {

@@ -217,7 +217,7 @@ fn a_record_returns_to_an_earlier_session_once_it_is_restored() {
 }
 
 #[test]
-fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
+fn failed_return_leaves_the_record_unchanged() {
     let mut machine = with_two_sessions();
     let before = machine.lineage().cloned();
     let effects =
@@ -229,7 +229,7 @@ fn a_record_stays_as_it_is_if_the_earlier_session_is_not_restored() {
 }
 
 #[test]
-fn a_record_returns_neither_while_a_turn_runs_nor_to_a_foreign_session() {
+fn return_is_refused_during_a_turn_and_for_foreign_sessions() {
     let mut busy = live(ALL);
     feed(&mut busy, [prompt("p")]);
     assert_eq!(busy.return_refusal(&session("s1")), Some(WakeError::Busy));
@@ -310,7 +310,7 @@ fn a_reset_waits_for_no_start_that_is_under_way() {
 }
 
 #[test]
-fn a_prompt_queued_during_a_return_that_fails_goes_to_the_current_session() {
+fn prompt_queued_during_a_failed_return_goes_to_the_current_session() {
     let mut machine = with_two_sessions();
     let back = [Input::Return(session("s1")), prompt("p"), ready(LOAD), refused(ErrorMeaning::Lost)];
     let effects = feed(&mut machine, back);

@@ -29,7 +29,7 @@ fn work_that_goes_on_after_an_idle_takes_the_idle_back() {
 }
 
 #[test]
-fn a_cancelled_turn_ends_as_cancelled_whatever_the_agent_says_or_leaves_unsaid() {
+fn cancelled_turn_ends_as_cancelled_with_any_idle_report() {
     for last in [state(AgentState::Idle(None)), state(AgentState::Idle(Some(Err(died())))), idle("cancelled")]
     {
         let mut machine = live(ALL);
@@ -39,7 +39,7 @@ fn a_cancelled_turn_ends_as_cancelled_whatever_the_agent_says_or_leaves_unsaid()
 }
 
 #[test]
-fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting() {
+fn agents_own_turn_is_saved_before_its_line_and_queues_prompts() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [state(AgentState::Working)]);
     assert!(
@@ -62,7 +62,7 @@ fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting()
 }
 
 #[test]
-fn an_agent_that_stopped_working_before_it_had_the_session_has_no_turn() {
+fn agent_idle_before_the_session_is_live_gets_no_turn() {
     let mut machine = kept(1);
     let resumed = [Input::Wake(WakeOptions::default()), ready(REPLAY), state(AgentState::Working)];
     feed(&mut machine, resumed);
@@ -71,7 +71,7 @@ fn an_agent_that_stopped_working_before_it_had_the_session_has_no_turn() {
 }
 
 #[test]
-fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_before() {
+fn background_work_delays_parking_until_it_ends() {
     let mut machine = live(ALL);
     let idle = || Input::Deadline(Deadline::Idle);
     let worked = [prompt("p"), Input::PromptInserted, state(AgentState::Working)];
@@ -129,7 +129,7 @@ fn requests_are_answered_once_and_so_many_at_most() {
 }
 
 #[test]
-fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_holds_nothing() {
+fn forwarded_protocol_request_expires_and_an_abandoned_one_allows_parking() {
     let unanswered = |id| {
         let (agent, method) = ("a".to_owned(), "session/set_mode".to_owned());
         let error = AgentError::Unresponsive { agent, method };

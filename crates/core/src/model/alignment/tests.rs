@@ -198,7 +198,7 @@ fn notes_of_the_agent_are_nobodys_prompts() {
 }
 
 #[test]
-fn a_prompt_that_was_cut_off_and_given_again_may_be_remembered_once_or_twice() {
+fn repeated_prompt_after_an_interruption_may_be_replayed_once_or_twice() {
     let again: &[(&str, bool, &str)] = &[("one", false, "ha"), ("one", true, "half")];
     for updates in [vec![user("one"), agent("half")], vec![user("one"), user("one"), agent("half")]] {
         let mut alignment = ours(again);

@@ -79,7 +79,7 @@ fn a_run_of_chunks_of_one_kind_is_one_message() {
 }
 
 #[test]
-fn chunks_with_an_id_join_wherever_they_stand_but_not_across_a_reset() {
+fn chunks_with_one_message_id_join_except_across_a_reset() {
     let mut fold = Fold::new();
     fold.chunk(MessageKind::Agent, Some("m"), "a");
     fold.tool("t", "{}");
@@ -104,7 +104,7 @@ fn a_tool_call_stands_once_with_the_last_telling_of_each_field() {
 }
 
 #[test]
-fn an_id_that_begins_a_call_in_a_later_turn_is_another_call_and_an_update_belongs_to_the_last_one() {
+fn reused_tool_call_id_in_a_later_turn_is_another_call() {
     let mut fold = Fold::new();
     fold.tool("t", r#"{"sessionUpdate":"tool_call","title":"one","status":"pending"}"#);
     fold.tool("t", r#"{"sessionUpdate":"tool_call","status":"completed"}"#);
@@ -177,7 +177,7 @@ fn an_echo_of_the_prompt_within_its_turn_is_not_said_twice() {
 }
 
 #[test]
-fn a_message_told_whole_takes_the_place_of_its_chunks_and_keeps_its_own() {
+fn whole_message_replaces_its_chunks_in_their_position() {
     let mut fold = Fold::new();
     let whole = |fold: &mut Fold, content: Option<&str>| {
         let content = content.map(|text| vec![ChunkContent::Text(text.into())]);
@@ -209,7 +209,7 @@ fn a_piece_of_a_tool_calls_content_comes_after_what_it_has() {
 }
 
 #[test]
-fn a_brief_conversation_has_the_same_exchanges_but_for_the_rest_of_long_replies() {
+fn brief_conversation_has_the_same_exchanges_with_long_replies_cut() {
     let long = "é".repeat(BRIEF_BYTES);
     let fold = |conversation: Conversation| {
         let mut fold = Fold { conversation, turn: None, ..Fold::new() };

@@ -35,7 +35,7 @@ fn every_mode_decides_by_kind_and_is_read_as_it_is_written() {
 }
 
 #[test]
-fn a_kind_that_is_not_told_is_that_of_the_first_word_of_the_title() {
+fn missing_tool_kind_is_the_first_word_of_the_title() {
     let cases = [
         ("read", "Run it", "read"),
         ("other", "Read it", "other"),
@@ -60,7 +60,7 @@ fn a_kind_that_is_not_told_is_that_of_the_first_word_of_the_title() {
 }
 
 #[test]
-fn what_is_denied_comes_before_what_is_approved_then_what_is_asked_then_the_default_then_the_mode() {
+fn policy_order_is_deny_approve_ask_default_mode() {
     use Decision::{Approve, Ask, Reject};
     let all = json!({ "autoDeny": ["a"], "autoApprove": ["a", "b"], "escalate": ["a", "b", "c"], "defaultAction": "deny" });
     let cases = [
@@ -86,7 +86,7 @@ fn what_is_denied_comes_before_what_is_approved_then_what_is_asked_then_the_defa
 }
 
 #[test]
-fn a_rule_is_met_by_kind_title_first_word_and_name_whatever_their_case() {
+fn policy_rule_matches_kind_title_word_or_name_in_any_case() {
     let tools = [tool("edit", "Write the notes", "str_replace"), tool("", "Bash(ls -l)", "")];
     let cases = [
         ("EDIT", [true, false]),
@@ -108,7 +108,7 @@ fn a_rule_is_met_by_kind_title_first_word_and_name_whatever_their_case() {
 }
 
 #[test]
-fn what_is_said_later_of_a_tool_call_goes_before_what_was_said_first() {
+fn later_members_of_a_tool_call_override_earlier_ones() {
     let later = tool("", "Write", "").or(&tool("edit", "Pending", "write"));
     assert_eq!(later, tool("edit", "Write", "write"));
 }
@@ -156,7 +156,7 @@ fn json_values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_json_is_a_policy_that_is_read_as_it_is_written_or_an_error_and_decides_anything(
+    fn any_json_is_a_round_tripping_tool_policy_or_an_error(
         value in json_values(), kind in ".{0,6}", title in ".{0,12}", name in ".{0,6}",
     ) {
         if let Ok(read) = ToolPolicy::of(&value) {

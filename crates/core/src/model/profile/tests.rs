@@ -15,7 +15,7 @@ fn of(agent: &AgentSpec, info: Option<&str>) -> Option<&'static str> {
 }
 
 #[test]
-fn the_table_that_is_built_in_has_the_sixteen_agents_and_says_nothing_that_is_not_read() {
+fn built_in_profiles_have_sixteen_agents_and_no_unknown_members() {
     let table: Value = serde_json::from_str(include_str!("agents.json")).unwrap();
     let profiles = Profiles::of_table(&table).unwrap();
     let names: Vec<_> = profiles.names().collect();
@@ -46,7 +46,7 @@ fn the_table_that_is_built_in_has_the_sixteen_agents_and_says_nothing_that_is_no
 }
 
 #[test]
-fn an_agent_is_known_by_its_command_then_by_its_name_then_by_what_it_calls_itself() {
+fn profile_is_found_by_command_then_name_then_agent_info() {
     let spec = |words: &[&str]| AgentSpec::new(words[0], words[1..].to_vec());
     let by_command: [(&[&str], _); 9] = [
         (&["/opt/bin/gemini", "--acp"], Some("gemini")),
@@ -70,7 +70,7 @@ fn an_agent_is_known_by_its_command_then_by_its_name_then_by_what_it_calls_itsel
 }
 
 #[test]
-fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_any() {
+fn user_profile_overrides_the_built_in_one_and_that_the_default() {
     let said = parse(&json!({"errors": [{"code": -32602, "reading": "broken"}], "ignoresTerminate": false}))
         .unwrap();
     let vibe = AgentSpec::new("vibe-acp", [""; 0]);
@@ -101,7 +101,7 @@ fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_an
 }
 
 #[test]
-fn how_long_an_agent_is_waited_for_is_what_was_said_for_it_or_what_such_agents_need() {
+fn start_timeout_comes_from_the_agent_entry_or_the_profile() {
     let slow = AgentProfile { start_timeout: Some(Duration::from_mins(5)), ..AgentProfile::default() };
     let agent = AgentSpec::new("a", [""; 0]);
     assert_eq!(agent.patience(&AgentProfile::default()), AgentSpec::DEFAULT_START_TIMEOUT);
@@ -149,7 +149,7 @@ fn what_is_wrong_with_a_profile_is_named_by_its_member() {
 }
 
 #[test]
-fn a_wait_for_the_next_minute_ends_with_the_minute_the_session_began_in() {
+fn load_wait_ends_with_the_minute_the_session_began_in() {
     let at = |millis| Timestamp::from_millis(millis).unwrap();
     let until = |began, now| LoadWait::NextMinute.until(at(began), at(now));
     assert_eq!(until(60_000, 60_000), Some(at(120_000)));
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_a_profile_or_an_error_that_names_a_member_of_it(value in any_json()) {
+    fn any_json_is_a_profile_or_an_error_with_its_member(value in any_json()) {
         match AgentProfile::parse(&value) {
             Ok(profile) => prop_assert_eq!(AgentProfile::parse(&profile.to_json()), Ok(profile)),
             Err(ProfileError { member, .. }) => {

@@ -29,7 +29,7 @@ fn kept_json(secrets: &[&str], json: &str) -> String {
 }
 
 #[test]
-fn values_in_the_lists_of_a_request_are_replaced_and_no_other_byte() {
+fn secrets_in_request_lists_are_replaced_and_no_other_byte() {
     let setup = |env: &str, header: &str| {
         format!(
             r#"{{"id":1, "method":"session/load","params":{{"mcpServers":[{{"name":"a","env":[{{"name":"T","value":{env}}}]}}, {{"headers":[{{"value":{header},"name":"A"}}]}}],"n":1e3}}}}"#
@@ -156,7 +156,7 @@ fn of_values_that_overlap_no_part_is_left() {
 }
 
 #[test]
-fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
+fn secret_equal_to_a_protocol_word_is_replaced_only_in_text() {
     let line = |text: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":"session-7","method":"session/update","params":{{"sessionId":"session-1","update":{{"sessionUpdate":"tool_call_update","toolCallId":"content","content":[{{"type":"content","content" : {{"type":"text","text":"{text}"}}}}],"status":"completed"}}}}}}"#
@@ -258,7 +258,7 @@ fn written(text: &str, escapes: &[bool]) -> String {
 
 proptest! {
     #[test]
-    fn whatever_is_written_the_secret_is_gone_and_the_rest_reads_as_before(
+    fn any_json_loses_the_secret_and_nothing_else(
         before in any::<String>(),
         secret in "[a-z\"\\\\/é𝄞<]{8,14}",
         after in any::<String>(),

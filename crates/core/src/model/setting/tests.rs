@@ -27,7 +27,7 @@ fn named(id: &str) -> SettingName {
 }
 
 #[test]
-fn a_word_means_an_option_by_its_id_or_by_what_it_is_about() {
+fn option_is_found_by_its_id_or_its_category() {
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
     let effort = option("reasoning_effort", Some("thought_level"), "low", &["low", "high"]);
     let offered = OfferedSettings(vec![mode("ask"), engine, effort, flag("web")]);
@@ -74,7 +74,7 @@ fn what_cannot_be_chosen_says_what_can() {
 }
 
 #[test]
-fn what_can_be_chosen_is_listed_as_far_as_a_person_would_read() {
+fn setting_error_lists_a_readable_number_of_choices() {
     let hint = |offered: &[&str]| {
         let settings = OfferedSettings(vec![option("model", Some("model"), "m", offered)]);
         settings.choose(Some("model"), "none").unwrap_err().hint()
@@ -94,7 +94,7 @@ fn a_mode_that_is_told_as_an_option_is_chosen_as_one() {
 }
 
 #[test]
-fn a_record_keeps_how_a_session_stands_and_of_the_choices_the_models_alone() {
+fn record_stores_current_settings_and_only_the_model_choices() {
     let effort = option("effort", None, "low", &["low", "high"]);
     let models = option("model", None, "m1", &["m1", "m2"]);
     let kept = OfferedSettings(vec![effort.clone(), models.clone()]).kept();

@@ -50,7 +50,7 @@ fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
 }
 
 #[test]
-fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_the_one_before_it() {
+fn fallback_never_of_a_queued_prompt_survives_the_agents_exit() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, Input::AgentExited(died())]);
@@ -65,7 +65,7 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
 }
 
 #[test]
-fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host() {
+fn wake_options_of_a_queued_prompt_apply_under_the_next_host() {
     let mut machine = live(LOAD);
     let Input::Prompt { request, prompt: blocks, policy, limits, .. } = prompt("q") else {
         panic!("a prompt")
@@ -96,7 +96,7 @@ fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
 }
 
 #[test]
-fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
+fn idle_deadline_parks_the_agent_except_during_a_turn() {
     let mut machine = live(ALL);
     let idle = || Input::Deadline(Deadline::Idle);
     assert_eq!(feed(&mut machine, [prompt("p"), idle()]), []);
@@ -121,7 +121,7 @@ fn no_idle_time_runs_while_something_waits_or_is_under_way() {
 }
 
 #[test]
-fn a_question_goes_to_the_turns_client_and_its_choice_to_the_agent_once() {
+fn permission_request_is_routed_to_the_client_and_answered_once() {
     let mut machine = live(ALL);
     feed(&mut machine, [asking("p")]);
     assert_eq!(feed(&mut machine, [permission("a")]), [Effect::RouteRequest(AgentRequestId("a".into()))]);
@@ -132,7 +132,7 @@ fn a_question_goes_to_the_turns_client_and_its_choice_to_the_agent_once() {
 }
 
 #[test]
-fn an_answer_that_comes_after_a_cancel_or_after_the_turn_grants_nothing() {
+fn permission_answer_after_cancel_or_turn_end_grants_nothing() {
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [asking("p"), permission("a"), Input::Cancel(None)]);
     let taken_back = answered("a", Permit::Cancelled);

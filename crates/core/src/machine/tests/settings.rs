@@ -69,7 +69,7 @@ fn done() -> Input {
 }
 
 #[test]
-fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more() {
+fn settings_restore_the_model_first_and_the_mode_last() {
     let wishes = [wish(SettingName::Mode, "plan"), wish(named("effort"), "high"), wish(named("model"), "m2")];
     let mut machine = kept_with(&wishes);
     let told = asked(
@@ -96,7 +96,7 @@ fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more(
 }
 
 #[test]
-fn what_an_agent_says_of_its_state_changes_no_limit_of_a_setting() {
+fn state_reports_do_not_extend_the_setting_deadline() {
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
     feed(
         &mut machine,
@@ -125,7 +125,7 @@ fn what_a_restored_session_shows_already_is_not_asked_for() {
 }
 
 #[test]
-fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
+fn unrestorable_setting_is_recorded_stays_chosen_and_the_others_continue() {
     let wishes = [
         wish(SettingName::Mode, "plan"),
         wish(named("model"), "m3"),
@@ -168,7 +168,7 @@ fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
 }
 
 #[test]
-fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_prompt() {
+fn unanswered_setting_skips_the_others_and_the_prompt_is_sent() {
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan"), wish(named("effort"), "high")]);
     let told = asked(
         &mut machine,
@@ -206,7 +206,7 @@ fn what_an_agent_before_it_offered_is_nothing_to_the_next() {
 }
 
 #[test]
-fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
+fn setting_is_chosen_only_after_the_agent_confirmed_it() {
     let mut machine = live(ALL);
     let answered = |answer| Input::ForwardAnswered { id: ForwardId(1), answer };
     feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
@@ -228,7 +228,7 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
 }
 
 #[test]
-fn a_choice_that_is_done_after_its_time_is_wished_and_answered_to_nobody() {
+fn late_setting_success_is_recorded_but_not_replied() {
     let mut machine = live(ALL);
     let over = Input::Deadline(Deadline::Forward(ForwardId(1)));
     feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), over]);
@@ -239,7 +239,7 @@ fn a_choice_that_is_done_after_its_time_is_wished_and_answered_to_nobody() {
 }
 
 #[test]
-fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_it() {
+fn shown_setting_value_is_recorded_only_if_the_agent_offers_it() {
     for (shown, wished) in [("m2", "m2"), ("m-2026", "latest")] {
         let mut machine = live(ALL);
         let offered = |value: &str| option("model", Some("model"), value, &["latest", "m1", "m2"]);
@@ -255,7 +255,7 @@ fn a_choice_is_wished_by_the_name_that_is_shown_only_if_it_can_be_asked_for_by_i
 }
 
 #[test]
-fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_or_told() {
+fn forgotten_setting_is_neither_restored_nor_reported() {
     let wishes = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
     let mut machine = kept_with(&wishes);
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
@@ -287,7 +287,7 @@ fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_
 }
 
 #[test]
-fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_it() {
+fn agent_without_settings_clears_the_values_of_an_earlier_agent() {
     let mut machine = wishing();
     machine.config.settings.shown = offers("plan");
     feed(&mut machine, [wake(), ready(ALL), Input::SessionRestored { agent_session: None }]);
@@ -301,7 +301,7 @@ fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_
 }
 
 #[test]
-fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
+fn setting_changed_by_the_agent_is_no_longer_chosen() {
     let mut machine = in_mode("plan");
     feed(&mut machine, [prompt("p"), Input::SettingsOffered(offers("ask"))]);
     assert_eq!(machine.config.settings.wished, []);
@@ -309,7 +309,7 @@ fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
 }
 
 #[test]
-fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_choice() {
+fn side_effect_of_a_choice_withdraws_only_the_changed_setting() {
     let mut machine = live(ALL);
     let set = |id: u64, name: &str, value: &str| {
         let Input::Forward(pass) = pass(id) else { panic!("a request") };
@@ -333,7 +333,7 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
 }
 
 #[test]
-fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
+fn mode_offered_twice_is_chosen_once() {
     let mut machine = live(ALL);
     let twice = |value: &str| shows(&[mode(value), option("m", Some("mode"), value, &["ask", "plan"])]);
     let answered = |id| Input::ForwardAnswered { id: ForwardId(id), answer: Ok(Arc::from("{}")) };
@@ -355,7 +355,7 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
 }
 
 #[test]
-fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_as_one() {
+fn chosen_mode_is_restored_by_the_agents_mode_option() {
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
     let modes = option("session_mode", Some("mode"), "ask", &["ask", "plan"]);
     let set = option("session_mode", Some("mode"), "plan", &["ask", "plan"]);
@@ -381,7 +381,7 @@ fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
 }
 
 #[test]
-fn an_agent_that_dies_while_it_is_set_fails_whoever_waits_and_the_wishes_stay() {
+fn agent_exit_during_settings_restore_fails_waiters_and_keeps_the_choices() {
     let mut machine = wishing();
     let inputs = [
         wake(),

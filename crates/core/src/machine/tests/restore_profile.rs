@@ -21,7 +21,7 @@ fn ready_before_any_prompt(profile: RestoreProfile) -> Input {
 }
 
 #[test]
-fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_later() {
+fn load_waits_for_the_next_minute_if_the_profile_says_so() {
     let mut machine = kept(1);
     let effects = feed(&mut machine, [wake(), ready_with(BY_THE_MINUTE, LOAD)]);
     let until = at(60_000);
@@ -40,7 +40,7 @@ fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_lat
 }
 
 #[test]
-fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
+fn inputs_during_a_load_delay_act_as_during_a_restore() {
     let waiting = || {
         let mut machine = kept(1);
         feed(&mut machine, [wake(), ready_with(BY_THE_MINUTE, LOAD)]);
@@ -65,7 +65,7 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
 }
 
 #[test]
-fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_it_down() {
+fn unprompted_session_is_not_restored_if_the_agent_has_not_written_it() {
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(UNWRITTEN)]);
     assert_eq!(effects, [Effect::Call(AgentCall::New), Effect::Arm(Deadline::Setup)]);
     let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(RestoreProfile::default())]);
@@ -79,7 +79,7 @@ fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_i
 }
 
 #[test]
-fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it() {
+fn late_replay_after_resume_is_recognised_only_by_the_profile() {
     let replaying = RestoreProfile { replays_on_resume: true, ..RestoreProfile::default() };
     let late = |profile| {
         let mut machine = kept(1);
