@@ -32,42 +32,19 @@ pub enum LineageReason {
     AgentSessionChanged,
 }
 
-impl LineageReason {
-    const ALL: [Self; 11] = [
-        Self::Created,
-        Self::Imported,
-        Self::Adopted,
-        Self::Forked,
-        Self::NotMaterialised,
-        Self::LoadFailed,
-        Self::AgentLost,
-        Self::CannotRestore,
-        Self::Reset,
-        Self::Returned,
-        Self::AgentSessionChanged,
-    ];
-
-    /// The reason's stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Imported => "imported",
-            Self::Adopted => "adopted",
-            Self::Forked => "forked",
-            Self::NotMaterialised => "not-materialised",
-            Self::LoadFailed => "load-failed",
-            Self::AgentLost => "agent-lost",
-            Self::CannotRestore => "cannot-restore",
-            Self::Reset => "reset",
-            Self::Returned => "returned",
-            Self::AgentSessionChanged => "agent-session-changed",
-        }
-    }
-
-    /// Reads a stable name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
-    }
+stable_names! {
+    LineageReason:
+    Created = "created",
+    Imported = "imported",
+    Adopted = "adopted",
+    Forked = "forked",
+    NotMaterialised = "not-materialised",
+    LoadFailed = "load-failed",
+    AgentLost = "agent-lost",
+    CannotRestore = "cannot-restore",
+    Reset = "reset",
+    Returned = "returned",
+    AgentSessionChanged = "agent-session-changed",
 }
 
 /// One ACP session of a record.

@@ -3,6 +3,31 @@
 //! Nothing here does I/O, waits or reads a clock. Wire types and stored types are separate; the modules that use them
 //! convert.
 
+/// Gives an enum its stable names, which files, options and the protocol contain. `parse` also reads the aliases.
+macro_rules! stable_names {
+    ($type:ident: $($variant:ident = $name:literal $(| $alias:literal)*),+ $(,)?) => {
+        impl $type {
+            #[cfg(test)]
+            const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The stable name.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// Reads a stable name.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($name $(| $alias)* => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
 mod agent;
 mod alignment;
 mod answers;

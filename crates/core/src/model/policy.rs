@@ -125,8 +125,6 @@ impl From<PermissionMode> for PermissionPolicy {
 }
 
 impl PermissionMode {
-    const ALL: [Self; 4] = [Self::ApproveAll, Self::ApproveReads, Self::DenyAll, Self::Ask];
-
     /// The answer for a tool of this kind.
     pub fn decide(self, kind: ToolKind) -> Decision {
         match (self, kind) {
@@ -135,40 +133,17 @@ impl PermissionMode {
             (Self::ApproveReads, ToolKind::Other) | (Self::Ask, _) => Decision::Ask,
         }
     }
-
-    /// The mode's stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ApproveAll => "approve-all",
-            Self::ApproveReads => "approve-reads",
-            Self::DenyAll => "deny-all",
-            Self::Ask => "ask",
-        }
-    }
-
-    /// Reads a stable name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
-    }
 }
 
-impl UnattendedPolicy {
-    const ALL: [Self; 3] = [Self::Deny, Self::Fail, Self::Wait];
-
-    /// The rule's stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deny => "deny",
-            Self::Fail => "fail",
-            Self::Wait => "wait",
-        }
-    }
-
-    /// Reads a stable name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.as_str() == name)
-    }
+stable_names! {
+    PermissionMode:
+    ApproveAll = "approve-all",
+    ApproveReads = "approve-reads",
+    DenyAll = "deny-all",
+    Ask = "ask",
 }
+
+stable_names! { UnattendedPolicy: Deny = "deny", Fail = "fail", Wait = "wait" }
 
 #[cfg(test)]
 mod tests;

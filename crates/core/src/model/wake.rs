@@ -28,22 +28,22 @@ pub enum Fallback {
     Reset,
 }
 
-impl Fallback {
-    const ALL: [Self; 4] = [Self::Auto, Self::Always, Self::Never, Self::Reset];
+stable_names! {
+    Fallback:
+    Auto = "auto",
+    Always = "always",
+    // Turns that were stored before format 10 of the store have `refuse`.
+    Never = "never" | "refuse",
+    Reset = "reset",
+}
 
-    /// The fallback's stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
-            Self::Reset => "reset",
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Reads a stable name. Turns that were stored before format 10 of the store have `refuse` for `never`.
-    pub fn parse(name: &str) -> Option<Self> {
-        let name = if name == "refuse" { "never" } else { name };
-        Self::ALL.into_iter().find(|fallback| fallback.as_str() == name)
+    #[test]
+    fn fallback_names_round_trip_and_refuse_is_never() {
+        assert_eq!(Fallback::ALL.map(|fallback| Fallback::parse(fallback.as_str())), Fallback::ALL.map(Some));
+        assert_eq!(["refuse", "other"].map(Fallback::parse), [Some(Fallback::Never), None]);
     }
 }
