@@ -24,7 +24,7 @@ const UNUSED: Duration = Duration::from_secs(15);
 
 /// A client's connection over HTTP.
 pub(crate) struct HttpConnection {
-    id: String,
+    pub(crate) id: String,
     /// The token it was created with; requests must present the same one.
     token: Option<String>,
     pub(crate) peer: Peer,
@@ -50,7 +50,8 @@ impl HttpConnection {
         server.spawn(async move {
             begun.forward_messages(&serving, incoming, early).await;
             serving.connections().remove(&begun.id);
-            begun.over();
+            // Readers receive the queued lines and then the end.
+            *begun.streams() = ConnectionStreams::default();
             drop(admission);
         });
         connection
@@ -65,11 +66,6 @@ impl HttpConnection {
             used: watch::Sender::new((Instant::now(), UNUSED)),
             ended: watch::Sender::default(),
         }
-    }
-
-    /// The connection id.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
     }
 
     /// Whether it was created with this token, or without one.
@@ -135,11 +131,6 @@ impl HttpConnection {
                 return;
             }
         }
-    }
-
-    /// Ends the streams; readers receive the queued lines and then the end.
-    fn over(&self) {
-        *self.streams() = ConnectionStreams::default();
     }
 
     /// The streams of this connection.

@@ -23,15 +23,6 @@ pub(crate) struct Guard {
     pub(crate) origins: Vec<String>,
 }
 
-/// The credential of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestCredential<'a> {
-    /// A secret that must be checked.
-    Secret(&'a str),
-    /// None; enough if the home has no tokens.
-    Nothing,
-}
-
 /// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
@@ -60,20 +51,21 @@ impl AccessError {
 }
 
 impl Guard {
-    /// Checks `Origin` and `Host`, and returns the request's credential.
+    /// Checks `Origin` and `Host`, and returns the request's secret, which must be checked. Without one the request is
+    /// admitted only if the home has no tokens.
     pub(crate) fn look<'a>(
         &self,
         uri: &'a Uri,
         headers: &'a HeaderMap,
-    ) -> Result<RequestCredential<'a>, AccessError> {
+    ) -> Result<Option<&'a str>, AccessError> {
         self.look_at_origin(uri, headers)?;
         let host = host_of(uri, headers);
         match only(headers, &AUTHORIZATION).map_err(|()| AccessError::BadToken)? {
-            Some(value) => bearer(value).map(RequestCredential::Secret).ok_or(AccessError::BadToken),
+            Some(value) => bearer(value).map(Some).ok_or(AccessError::BadToken),
             // The owner of a DNS name can make it resolve to this machine; an IP address cannot be rebound.
             None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(AccessError::Host),
             None if !host.is_some_and(is_no_name) => Err(AccessError::Host),
-            None => Ok(RequestCredential::Nothing),
+            None => Ok(None),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::connection::HttpConnection;
 use super::events::ResponseBody;
-use super::guard::{AccessError, RequestCredential, only};
+use super::guard::{AccessError, only};
 use super::limits::ReceiveBudget;
 use super::peer_process::SocketAddresses;
 use super::refusal::{HttpRefusal, empty, json};
@@ -67,8 +67,8 @@ async fn respond(
         server.guard.look_at_origin(request.uri(), request.headers())?;
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    let shown = server.guard.look(request.uri(), request.headers())?;
-    let caller = Caller { ends, token: admit(server, shown).await? };
+    let secret = server.guard.look(request.uri(), request.headers())?;
+    let caller = Caller { ends, token: admit(server, secret).await? };
     match *request.method() {
         Method::POST => post(server, caller, request).await,
         Method::GET if websocket::is_wanted(request.headers()) => {
@@ -81,25 +81,19 @@ async fn respond(
 }
 
 /// Authenticates a request; returns its token, or `None` if it needs none.
-async fn admit(server: &HttpServer, shown: RequestCredential<'_>) -> Result<Option<String>, HttpRefusal> {
-    let tokens = server.tokens.clone();
-    let secret = match shown {
-        RequestCredential::Secret(secret) => Some(secret.to_owned()),
-        RequestCredential::Nothing => None,
-    };
-    let known = tokio::task::spawn_blocking(move || match &secret {
-        Some(secret) => tokens.check(secret).map(|token| (token.is_some(), token)),
+async fn admit(server: &HttpServer, secret: Option<&str>) -> Result<Option<String>, HttpRefusal> {
+    let (tokens, secret) = (server.tokens.clone(), secret.map(str::to_owned));
+    let has_secret = secret.is_some();
+    let checked = tokio::task::spawn_blocking(move || match &secret {
+        Some(secret) => tokens.check(secret).map(|token| (false, token)),
         None => tokens.are_needed().map(|needed| (needed, None)),
     });
-    let (known, token) = known.await.map_err(|_| HttpRefusal::Tokens)?.map_err(|_| HttpRefusal::Tokens)?;
-    let is_in = match shown {
-        RequestCredential::Secret(_) => known,
-        RequestCredential::Nothing => server.guard.admits_nothing(known),
-    };
-    match shown {
-        _ if is_in => Ok(token),
-        RequestCredential::Secret(_) => Err(AccessError::BadToken.into()),
-        RequestCredential::Nothing => Err(AccessError::NoToken.into()),
+    let (needed, token) = checked.await.map_err(|_| HttpRefusal::Tokens)?.map_err(|_| HttpRefusal::Tokens)?;
+    match token {
+        Some(token) => Ok(Some(token)),
+        None if has_secret => Err(AccessError::BadToken.into()),
+        None if server.guard.admits_nothing(needed) => Ok(None),
+        None => Err(AccessError::NoToken.into()),
     }
 }
 
@@ -232,7 +226,7 @@ fn delete(
 ) -> Result<Response<ResponseBody>, HttpRefusal> {
     let connection = known(server, token, headers)?;
     connection.end();
-    server.connections().remove(connection.id());
+    server.connections().remove(&connection.id);
     Ok(empty(StatusCode::ACCEPTED))
 }
 

@@ -211,7 +211,8 @@ impl HttpServer {
                 continue;
             };
             // An address at its limit is dropped without a reply.
-            if let Some(share) = addresses.take(&ends.theirs.ip(), most_sockets(ends)) {
+            let most = if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE };
+            if let Some(share) = addresses.take(&ends.theirs.ip(), most) {
                 let (server, tls) = (Arc::clone(self), tls.clone());
                 tasks.spawn(async move {
                     server.serve_socket(stream, ends, tls).await;
@@ -415,11 +416,6 @@ async fn accept(
     let (stream, theirs) = listener.accept().await.ok()?;
     let ours = stream.local_addr().ok()?;
     Some((stream, SocketAddresses { theirs, ours }, permit))
-}
-
-/// Maximum number of sockets from this socket's address.
-fn most_sockets(ends: SocketAddresses) -> usize {
-    if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE }
 }
 
 /// Listens at an address.

@@ -54,13 +54,12 @@ fn request_without_token_needs_a_loopback_host() {
         let headers = headers(shown);
         let uri = Uri::from_static("/acp");
         let seen = guard.look(&uri, &headers);
-        assert_eq!(seen, expected.map(|()| RequestCredential::Nothing), "{shown:?}");
+        assert_eq!(seen, expected.map(|()| None), "{shown:?}");
     }
     let headers = headers(&[]);
-    for (uri, expected) in [
-        ("http://localhost:7/acp", Ok(RequestCredential::Nothing)),
-        ("http://evil.example/acp", Err(AccessError::Host)),
-    ] {
+    for (uri, expected) in
+        [("http://localhost:7/acp", Ok(None)), ("http://evil.example/acp", Err(AccessError::Host))]
+    {
         assert_eq!(OPEN.look(&Uri::from_static(uri), &headers), expected);
     }
 }
@@ -69,7 +68,7 @@ fn request_without_token_needs_a_loopback_host() {
 fn bearer_scheme_is_case_insensitive_and_origin_still_applies() {
     let uri = Uri::from_static("/acp");
     let shown = headers(&[("host", "far.example"), ("authorization", "bearer acpx_x")]);
-    assert_eq!(OPEN.look(&uri, &shown), Ok(RequestCredential::Secret("acpx_x")));
+    assert_eq!(OPEN.look(&uri, &shown), Ok(Some("acpx_x")));
     for value in ["Basic acpx_x", "acpx_x", ""] {
         let shown = headers(&[("host", "localhost"), ("authorization", value)]);
         assert_eq!(OPEN.look(&uri, &shown), Err(AccessError::BadToken), "{value}");
