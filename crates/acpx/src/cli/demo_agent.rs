@@ -1,4 +1,4 @@
-//! The arguments of `acpx demo-agent`, and the settings of the built-in agent that they mean.
+//! The arguments of `acpx demo-agent`, and their conversion to the settings of the built-in agent.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -34,7 +34,7 @@ pub(crate) struct DemoAgentArgs {
     /// Do not offer MCP servers over HTTP
     #[arg(long, overrides_with = "http", help_heading = "What it offers")]
     no_http: bool,
-    /// Offer MCP servers over HTTP, as it does anyway: sessions that began when it did not still say so
+    /// Offer MCP servers over HTTP; the default, and still in the command lines of older sessions
     #[arg(long, hide = true)]
     http: bool,
     /// How long an MCP server may take to connect, and to answer a tool call [default: 10000 and 60000]
@@ -57,16 +57,16 @@ pub(crate) struct DemoAgentArgs {
     #[arg(long, help_heading = "What it gets wrong")]
     replay_on_resume: bool,
 
-    /// Keep a session from its first moment, not from its first prompt
+    /// Store a session when it is created, not with its first prompt
     #[arg(long, help_heading = "What it also does")]
     materialise_early: bool,
-    /// Tell an inner session id as _meta.agentSessionId
+    /// Send an inner session id as _meta.agentSessionId
     #[arg(long, help_heading = "What it also does")]
     agent_session_id: bool,
     /// Send the available commands after each setup answer
     #[arg(long, help_heading = "What it also does")]
     late_commands: bool,
-    /// Say on stderr what it does
+    /// Report on stderr what it does
     #[arg(long, help_heading = "What it also does")]
     verbose: bool,
 }
@@ -80,7 +80,7 @@ It connects to the MCP servers that its client names, over stdio and streamable 
 The same prompts always get the same answers.";
 
 const WORDS: &str = "\
-Words in a prompt steer the answer, in the order they come:
+Words in a prompt control the answer, in their order:
   chunks N     stream exactly N chunks
   think        think first
   plan         make a plan and finish it
@@ -95,11 +95,11 @@ Words in a prompt steer the answer, in the order they come:
   recall       answer with every earlier prompt of the session
   refuse       end the turn with a refusal
   fail         answer the prompt with an error
-  crash        say one chunk, then die with exit code 70
-They work anywhere in a prompt; what is none of them is echoed.";
+  crash        send one chunk, then exit with code 70
+They work anywhere in a prompt; other words are echoed.";
 
 impl DemoAgentArgs {
-    /// What they mean for an agent that keeps its sessions in this directory.
+    /// The settings of an agent that stores its sessions in this directory.
     pub(crate) fn settings(&self, directory: PathBuf) -> DemoAgentSettings {
         DemoAgentSettings {
             directory,

@@ -1,22 +1,22 @@
-//! Which flags there are and which take a value, so that a value is not taken for the verb.
+//! All flags and which of them take a value, so that a value is not mistaken for the verb.
 
 /// Whether a flag takes a value from the next argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flag {
-    /// It stands alone, or has its value attached.
+    /// It has no value, or an attached one.
     Whole,
     /// Its value is the next argument.
     TakesNext,
-    /// It asks for help.
+    /// The flag for help.
     Help,
-    /// It asks for the version.
+    /// The flag for the version.
     Version,
     /// There is no such flag.
     Unknown,
 }
 
-/// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
-/// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
+/// The flags of all session commands, and whether each takes a value. A flag means the same in every command. A test
+/// compares this with clap's definition, which takes too long to build at every start.
 pub(super) const FLAGS: [(&str, bool); 53] = [
     ("--add-dir", true),
     ("--agent", true),
@@ -74,7 +74,7 @@ pub(super) const FLAGS: [(&str, bool); 53] = [
 ];
 
 impl Flag {
-    /// What an argument that begins with a hyphen is.
+    /// Classifies an argument that begins with a hyphen.
     pub(super) fn of(argument: &str) -> Self {
         let (name, attached) = split(argument);
         let takes_value = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, takes_value)| *takes_value);

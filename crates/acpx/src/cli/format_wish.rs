@@ -1,21 +1,20 @@
-//! The format that a command line asks for, found even when the line means nothing: a program that reads JSON
-//! is told of its mistake in JSON.
+//! The format that a command line requests, even an invalid one: a program that reads JSON gets its usage error as JSON.
 
 use super::flags::Flag;
 use super::options::Format;
 use super::scan::is_verb;
 
-/// What the flags say of the output, as far as they can be read.
+/// The requested output, as far as it can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FormatWish {
-    /// The last format that is one.
+    /// The last valid format.
     pub(crate) format: Option<Format>,
-    /// Whether JSON alone was asked for.
+    /// Whether `--json-strict` is set.
     pub(crate) strict: bool,
 }
 
-/// Reads the wish from the arguments after the program's name. It never fails. In a line that means nothing a flag counts
-/// wherever it stands; in another one a flag behind the first word of a prompt is text.
+/// Reads the format from the arguments after the program's name. It never fails. In an invalid line a flag counts at any
+/// position; otherwise a flag after the first word of a prompt is text.
 pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatWish {
     let mut wish = FormatWish::default();
     let mut rest = arguments.iter();
@@ -40,11 +39,11 @@ pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatW
     wish
 }
 
-/// How far the words have come. Behind the first word of a prompt a flag is text.
+/// The position among the words. After the first word of a prompt a flag is text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordPosition {
     None,
-    /// One that is no verb: an agent, or a mistake.
+    /// A word that is no verb: an agent, or a mistake.
     Agent,
     Verb,
     Text,

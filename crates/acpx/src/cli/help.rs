@@ -1,11 +1,9 @@
-//! What the help of a verb says of the flags that it shares with others: those it makes no use of are not named, and
-//! those that mean something else to it are worded for it.
+//! Adapts the help of each verb: shared flags that it ignores are hidden, and those with another meaning are reworded.
 
 use super::options::UNASKED_HELP_OF_EXEC;
 
-/// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
-/// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
-/// to the verbs that have turns.
+/// The shared flags, by clap's names, that a verb accepts and ignores: calling programs put the same flags before every
+/// verb. Its help does not name them, nor the flags of turns unless the verb has turns.
 const UNUSED: [(&[&str], &[&str]); 19] = [
     (&["doctor"], &["ttl", "model", "add_dir"]),
     (&["serve"], &["model", "mcp_config", "add_dir"]),
@@ -27,14 +25,14 @@ const UNUSED: [(&[&str], &[&str]); 19] = [
     (&["sessions", "delete"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
 ];
-/// What is of no use to a verb that starts no agent.
+/// The flags that a verb ignores if it starts no agent.
 const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 
-/// The verbs with turns, beside `prompt`.
+/// The verbs with turns, except `prompt`.
 const WITH_TURNS: [&[&str]; 3] = [&["exec"], &["serve"], &["acp"]];
 
-/// What only a turn has.
+/// The flags of turns.
 const OF_A_TURN: [&str; 6] = [
     "approve_all",
     "approve_reads",
@@ -44,7 +42,7 @@ const OF_A_TURN: [&str; 6] = [
     "idle_timeout",
 ];
 
-/// The grammar, or the verbs on a path of it, with help texts that name what each verb makes use of.
+/// The grammar, or the verbs on a path, with help texts that name only the flags that each verb uses.
 pub(super) fn as_used(root: clap::Command, path: &[&str]) -> clap::Command {
     let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
     unused.fold(root, |root, (verb, flags)| {
@@ -53,27 +51,27 @@ pub(super) fn as_used(root: clap::Command, path: &[&str]) -> clap::Command {
         }
         at(root, verb, |verb| {
             without(verb, &[flags, &OF_A_TURN[..]].concat())
-                .mut_arg("timeout", |flag| flag.help("Give up after so many seconds"))
+                .mut_arg("timeout", |flag| flag.help("Give up after this many seconds"))
         })
     })
 }
 
-/// What some flags mean to a verb with turns that is not `prompt`.
+/// Rewords flags for a verb with turns that is not `prompt`.
 fn reworded(verb: clap::Command) -> clap::Command {
     match verb.get_name() {
-        "exec" => verb.mut_arg("model", |flag| flag.help("Work with this model")).mut_arg(
+        "exec" => verb.mut_arg("model", |flag| flag.help("Use this model")).mut_arg(
             "non_interactive_permissions",
             |flag| {
                 flag.help(
-                    "What to do about a permission when nobody can be asked: deny or fail [default: deny]",
+                    "What to do about a permission request that no client can answer: deny or fail [default: deny]",
                 )
                 .long_help(UNASKED_HELP_OF_EXEC)
             },
         ),
         _ => verb
-            .mut_arg("timeout", |flag| flag.help("Cancel a turn that takes longer than so many seconds"))
+            .mut_arg("timeout", |flag| flag.help("Cancel a turn that takes longer than this many seconds"))
             .mut_arg("approve_reads", |flag| {
-                flag.help("Let the agent read and search, and have the client asked about the rest")
+                flag.help("Approve reads and searches, and ask the client about the rest")
             }),
     }
 }

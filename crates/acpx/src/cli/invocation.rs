@@ -1,4 +1,4 @@
-//! What a command line means, before the configuration and the machine are asked: plain values without clap.
+//! A parsed command line as plain values, before the configuration is read.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -22,71 +22,67 @@ use crate::http::server::Allowance;
 /// A command with its options.
 #[derive(Debug)]
 pub(crate) struct Invocation {
-    /// What was said for the command as a whole.
+    /// The flags that commands share.
     pub(crate) options: CliOptions,
-    /// What to do.
+    /// The command.
     pub(crate) command: CliCommand,
 }
 
-/// What was typed; what was not is `None`, and the configuration or a default says it.
+/// The shared flags. `None` leaves the value to the configuration or the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct CliOptions {
-    /// Which agent.
     pub(crate) agent: AgentChoice,
-    /// Where.
+    /// The working directory.
     pub(crate) cwd: Option<PathBuf>,
-    /// Which of the directory's sessions; `None` for the unnamed one.
+    /// The session's name or id; `None` for the directory's unnamed one.
     pub(crate) session: Option<SessionName>,
-    /// How to write.
     pub(crate) output: OutputOptions,
-    /// What the agent may do.
     pub(crate) mode: Option<PermissionMode>,
-    /// What becomes of a permission that nobody can be asked.
+    /// What happens to a permission request that no client can answer.
     pub(crate) unasked: Option<UnattendedPolicy>,
-    /// Rules for single tools: JSON, or the file they are in.
+    /// Rules for single tools, as JSON or a file.
     pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
-    /// How long the agent may say nothing in a turn.
+    /// How long the agent may be silent in a turn.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How long the agent may be idle; zero is for ever.
+    /// How long the agent may be idle; zero is forever.
     pub(crate) ttl: Option<Duration>,
-    /// The newest version of the protocol that the agent is asked for.
+    /// The newest protocol version to offer the agent.
     pub(crate) protocol: Option<ProtocolVersion>,
-    /// The model that the session is to work with.
+    /// The model of the session.
     pub(crate) model: Option<String>,
-    /// What to do where the agent offers logins and no credential is known.
+    /// What to do if the agent offers logins and there is no credential.
     pub(crate) login: Option<LoginPolicy>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
-    /// Directories beside the one to work in.
+    /// Additional directories.
     pub(crate) add_dirs: Vec<PathBuf>,
 }
 
-/// Which agent.
+/// The agent as typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum AgentChoice {
-    /// The default one.
+    /// The default agent.
     #[default]
     Default,
-    /// One that is known by this name.
+    /// A built-in or configured agent.
     Named(String),
-    /// This command line.
+    /// A command line or URL.
     Line(String),
 }
 
-/// How to write.
+/// The output flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OutputOptions {
-    /// In which form.
     pub(crate) format: Option<Format>,
-    /// Whether nothing but JSON may be written.
+    /// Whether stderr must stay empty.
     pub(crate) strict: bool,
-    /// Whether to say what is done.
+    /// Whether to report progress.
     pub(crate) verbose: bool,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug)]
 pub(crate) enum CliCommand {
     Prompt(PromptCommand),
@@ -111,62 +107,57 @@ pub(crate) enum CliCommand {
 /// Where a prompt comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PromptWords {
-    /// The words, as typed.
     pub(crate) words: Vec<String>,
-    /// A file to read first; `-` is stdin.
+    /// A file to read before the words; `-` is stdin.
     pub(crate) file: Option<PathBuf>,
-    /// Files that go along.
+    /// Attached files.
     pub(crate) attachments: Vec<PromptAttachment>,
 }
 
 /// A prompt to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PromptCommand {
-    /// Where it comes from.
     pub(crate) input: PromptWords,
-    /// Whether to stay for the answer.
     pub(crate) wait: Wait,
-    /// How to bring the session back.
+    /// How to restore the session.
     pub(crate) wake: WakeOptions,
 }
 
-/// One prompt, with nothing kept.
+/// One prompt without a stored session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ExecCommand {
-    /// Where it comes from.
     pub(crate) input: PromptWords,
-    /// The options to choose before it, with their values.
+    /// The options to set before it, with their values.
     pub(crate) options: Vec<(String, String)>,
 }
 
-/// A setting to choose.
+/// A setting to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetCommand {
     /// The option; the mode without one.
     pub(crate) option: Option<String>,
-    /// Its value; without one nothing is wished for it any more.
+    /// Its value; `None` stops restoring it.
     pub(crate) value: Option<String>,
 }
 
-/// Whether to stay for the answer.
+/// Whether to wait for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     ForAnswer,
     JustQueue,
 }
 
-/// An answer to what an agent asks.
+/// An answer to a pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnswerCommand {
-    /// The question's id.
+    /// The request's id.
     pub(crate) question: String,
-    /// Whether the agent may.
     pub(crate) approve: bool,
-    /// Which of its options says so.
+    /// The option to choose.
     pub(crate) option: Option<String>,
 }
 
-/// What to do about sessions.
+/// A command below `sessions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionsCommand {
     New,
@@ -184,36 +175,35 @@ pub(crate) enum SessionsCommand {
     Migrate(MigrateCommand),
 }
 
-/// What to show again.
+/// What to replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReplayCommand {
-    /// Where to begin.
     pub(crate) from: Option<Cursor>,
-    /// Only so many turns, the last ones.
+    /// Only this many turns, the last ones.
     pub(crate) last: Option<NonZeroU64>,
 }
 
 /// Which sessions to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ListCommand {
-    /// Whether to ask the agent.
+    /// Whether to list the agent's own sessions.
     pub(crate) remote: bool,
-    /// Where to go on in the agent's list.
+    /// Where to continue the agent's list.
     pub(crate) cursor: Option<String>,
     /// Only those of this directory.
     pub(crate) filter_cwd: Option<PathBuf>,
 }
 
-/// What to take over.
+/// What to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MigrateCommand {
     /// Where the files are.
     pub(crate) directory: Option<PathBuf>,
-    /// Whether only to say it.
+    /// Whether to report only.
     pub(crate) dry_run: bool,
 }
 
-/// What to do about the host.
+/// A command below `host`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostCommand {
     Status,
@@ -222,7 +212,7 @@ pub(crate) enum HostCommand {
     Run,
 }
 
-/// What to do about tokens.
+/// A command below `token`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenCommand {
     New { name: Option<String> },
@@ -230,18 +220,18 @@ pub(crate) enum TokenCommand {
     Revoke { id: String },
 }
 
-/// The flags that a verb shares with others.
+/// The shared flags that a command accepts.
 enum SharedFlags {
-    /// Those of a session, and the session's name.
+    /// All, and the session's name.
     Session(Box<SessionArgs>, Option<String>),
-    /// Those of the output alone: the verb is about no one session and no one agent.
+    /// Those of the output: the command concerns no single session or agent.
     Output(OutputArgs),
     /// None.
     Nothing,
 }
 
 impl Invocation {
-    /// Makes sense of what clap read, together with the agent's name that stood before the verb.
+    /// Converts what clap parsed, with the agent's name before the command.
     pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
         let (command, shared) = read(verb, &mut agent)?;
         let options = match (shared, agent) {
@@ -258,7 +248,7 @@ impl Invocation {
     }
 }
 
-/// What is to be done, and with which flags. A verb may name the agent itself.
+/// The command and its shared flags. A command may name the agent itself.
 fn read(verb: Verb, agent: &mut Option<String>) -> Result<(CliCommand, SharedFlags), UsageError> {
     let session = |args: SessionArgs, name| SharedFlags::Session(Box::new(args), name);
     Ok(match verb {
@@ -339,7 +329,7 @@ fn token(verb: TokenVerb) -> (TokenCommand, OutputArgs) {
     }
 }
 
-/// The agent that a verb is about, named before the verb or behind it.
+/// The agent, named before the command or after it, but not both.
 fn named_once(
     verb: &str,
     before: Option<String>,
@@ -353,29 +343,28 @@ fn named_once(
     }
 }
 
-/// A file to be sent along.
+/// An attached file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptAttachment {
     /// As an image.
     Image(PathBuf),
-    /// As a sound.
+    /// As audio.
     Audio(PathBuf),
-    /// With its content, whatever that is.
+    /// As a resource with its content.
     Resource(PathBuf),
 }
 
-/// How to serve.
+/// The arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServeCommand {
-    /// Where to listen.
     pub(crate) listen: SocketAddr,
     /// The certificate and its key, for TLS.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    /// Whether everybody may come in from everywhere.
+    /// Whether to serve other machines without protection.
     pub(crate) insecure_public: bool,
-    /// Web pages that may come in.
+    /// The origins of allowed web pages.
     pub(crate) origins: Vec<String>,
-    /// What clients may do beyond the ordinary.
+    /// What clients may do beyond the default.
     pub(crate) allowance: Allowance,
 }
 
@@ -408,11 +397,11 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, SharedFlags) {
             (SessionsCommand::History { limit: args.limit }, session(args.session, named(args.name)))
         }
         SessionsVerb::Replay(args) => {
-            let replay = ReplayCommand { from: args.place.from, last: args.last };
+            let replay = ReplayCommand { from: args.start.from, last: args.last };
             (SessionsCommand::Replay(replay), session(args.session, named(args.name)))
         }
         SessionsVerb::Watch(args) => {
-            (SessionsCommand::Watch { from: args.place.from }, session(args.session, named(args.name)))
+            (SessionsCommand::Watch { from: args.start.from }, session(args.session, named(args.name)))
         }
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
         SessionsVerb::Delete(args) => (SessionsCommand::Delete, session(args.session, named(args.name))),
@@ -460,7 +449,7 @@ impl CliOptions {
     }
 }
 
-/// Whether the format is JSON is known once the configuration is; the rest is judged here.
+/// Checks the output flags; whether the format is JSON is known only with the configuration.
 fn output(args: &OutputArgs) -> Result<OutputOptions, UsageError> {
     if args.json_strict && args.verbose {
         return Err(UsageError::StrictAndVerbose);
@@ -468,7 +457,7 @@ fn output(args: &OutputArgs) -> Result<OutputOptions, UsageError> {
     Ok(OutputOptions { format: args.format, strict: args.json_strict, verbose: args.verbose })
 }
 
-/// The two flags for it say the same, or one of them is a mistake.
+/// Merges two flags for the same value.
 fn tool_policy(args: PolicyArgs) -> Result<Option<String>, UsageError> {
     match (args.permission_policy, args.policy) {
         (Some(one), Some(other)) if one != other => Err(UsageError::TwoPolicies),

@@ -1,40 +1,40 @@
-//! The verb about logging in, with its arguments and help texts.
+//! The command `auth`, with its arguments and help texts.
 
 use clap::Args;
 
 use super::options::SessionArgs;
 use super::usage::UsageError;
 
-/// Show how to log in with an agent, or log in or out
+/// Show how to log in to an agent, or log in or out
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without METHOD the ways to log in that the agent offers are listed, and what each needs.
-With METHOD that way is gone: the agent does it, or says which variables to set, or its own program runs here in the
-terminal until the login is done.
+Without METHOD, the agent's login methods are listed with what each needs.
+With METHOD, you are logged in by it: the agent does it, or acpx lists the variables to set, or the agent's own program
+runs in this terminal.
 
-A credential for METHOD is the variable ACPX_AUTH_METHOD (in capitals, with _ for everything else), or \"auth\" in
-config.json of ACPX_HOME; with one, an agent is logged in whenever it is started.")]
+Store a credential for METHOD in the variable ACPX_AUTH_METHOD (in capitals, with _ for other characters), or under
+\"auth\" in config.json of ACPX_HOME. acpx then logs in whenever it starts the agent.")]
 #[command(override_usage = "acpx AGENT auth [FLAGS] [METHOD]\n       acpx auth [FLAGS] [AGENT [METHOD]]")]
 pub(super) struct AuthArgs {
-    /// The agent, unless it stands before auth
+    /// The agent, unless it is before auth
     #[arg(value_name = "AGENT")]
     pub(super) first: Option<String>,
-    /// The way to log in
+    /// The login method
     #[arg(value_name = "METHOD")]
     pub(super) second: Option<String>,
-    /// Log out, with an agent that can
+    /// Log out, if the agent supports it
     #[arg(long, conflicts_with = "second")]
     pub(super) logout: bool,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
-/// What to do about a login.
+/// A login command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AuthCommand {
-    /// Show the ways there are.
+    /// List the methods.
     List,
-    /// Go one of them.
+    /// Log in by a method.
     LogIn {
         /// Its id.
         method: String,
@@ -44,8 +44,8 @@ pub(crate) enum AuthCommand {
 }
 
 impl AuthArgs {
-    /// Tells the agent's name from the way to log in. An agent that is named before the verb, or by its command line,
-    /// is not named again.
+    /// Separates the agent's name from the login method. An agent that is named before `auth`, or by `--agent`, is not
+    /// named again.
     pub(super) fn read(self, agent: Option<String>) -> Result<Read, UsageError> {
         let Self { first, second, logout, session } = self;
         let (agent, method) = match (agent, first, second) {
@@ -55,7 +55,7 @@ impl AuthArgs {
             (_, _, Some(word)) => {
                 return Err(UsageError::Arguments {
                     message: format!("unexpected argument {word:?} found"),
-                    tip: Some("one way to log in is gone at a time".to_owned()),
+                    tip: Some("give one login method".to_owned()),
                     verb: "auth".to_owned(),
                 });
             }
@@ -64,7 +64,7 @@ impl AuthArgs {
         let command = match (logout, method) {
             (true, Some(word)) => {
                 return Err(UsageError::Arguments {
-                    message: format!("--logout and the way to log in {word:?} exclude each other"),
+                    message: format!("--logout and the login method {word:?} exclude each other"),
                     tip: None,
                     verb: "auth".to_owned(),
                 });
@@ -77,7 +77,7 @@ impl AuthArgs {
     }
 }
 
-/// What was read of it.
+/// The parsed arguments.
 pub(super) struct Read {
     pub(super) command: AuthCommand,
     pub(super) agent: Option<String>,

@@ -1,9 +1,9 @@
-//! What a person typed, as values: the grammar of the command line.
+//! The grammar of the command line.
 //!
-//! `acpx [flags] [agent] [verb] [flags] [words…]`. An own scan finds the agent and the verb and puts every
-//! flag behind the verb; clap then reads the verb with its flags, and is the one table of them. Nothing here
-//! reads a file, the environment or the clock: the names of configured agents are asked for only when a word
-//! is neither a verb nor a built-in agent, so that `--version` and `--help` need no configuration.
+//! `acpx [flags] [agent] [verb] [flags] [words…]`. A scan finds the agent and the verb and moves every flag after the
+//! verb; clap then parses the verb with its flags. Nothing here reads a file, the environment or the clock. The names of
+//! configured agents are requested only for a word that is neither a verb nor a built-in agent, so `--version` and
+//! `--help` need no configuration.
 
 mod demo_agent;
 mod flags;
@@ -41,10 +41,10 @@ pub(crate) use self::verbs::TourArgs;
 use self::scan::{ScanResult, scan};
 use self::verbs::{Verb, grammar};
 
-/// What the arguments ask for.
+/// The result of parsing.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Do something.
+    /// Run a command.
     Run(Box<Invocation>),
     /// Show this text.
     Help(String),
@@ -52,17 +52,17 @@ pub(crate) enum Request {
     Version,
 }
 
-/// The agents that can be named beside the built-in ones, asked for because of this name. Asked at most once.
+/// Returns the names of configured agents, for the error about this name. Called at most once.
 pub(crate) type ConfiguredNames<'a, E> = &'a dyn Fn(&str) -> Result<Vec<String>, E>;
 
-/// Reads the arguments after the program's name. `terminal` says whether stdin is one: with nothing typed
-/// there, help is what is wanted.
+/// Parses the arguments after the program's name. `terminal` is whether stdin is one: without arguments, a terminal
+/// gets help.
 pub(crate) fn parse<E: From<UsageError>>(
     arguments: &[String],
     configured: ConfiguredNames<'_, E>,
     terminal: bool,
 ) -> Result<Request, E> {
-    // Scripts ask for the version to see that we are there, and to build the grammar takes as long as to start.
+    // Scripts use `--version` to check that acpx is installed, and building the grammar takes as long as starting.
     if let [only] = arguments
         && (only == "--version" || only == "-V")
     {
@@ -87,7 +87,7 @@ pub(crate) fn parse<E: From<UsageError>>(
     };
     let mut grammar = grammar(&path);
     let matches = grammar.try_get_matches_from_mut(&typed);
-    // To free it piece by piece takes as long as to build it, and it is needed once: it goes with the process.
+    // Freeing it takes as long as building it, and the process ends soon.
     std::mem::forget(grammar);
     match matches.and_then(|mut matches| Verb::from_arg_matches_mut(&mut matches)) {
         Ok(verb) => Ok(Request::Run(Box::new(Invocation::new(verb, agent)?))),
@@ -101,7 +101,7 @@ pub(crate) fn parse<E: From<UsageError>>(
     }
 }
 
-/// The verbs of a line for clap. Help may be about any verb, so with it there is no path.
+/// The verbs of a line for clap; empty for help, which may be about any verb.
 fn path(typed: &[String]) -> Vec<&str> {
     let verbs = typed.iter().skip(1).take(2).map(String::as_str).take_while(|word| !word.starts_with('-'));
     let path: Vec<&str> = verbs.collect();

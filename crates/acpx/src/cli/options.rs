@@ -1,4 +1,4 @@
-//! The flags that every session command takes, as clap reads them.
+//! The flags that every session command accepts, as clap reads them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use acpx_core::model::{LoginPolicy, ProtocolVersion, UnattendedPolicy};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// The longest time limit, in seconds: what a 32-bit count of milliseconds holds.
+/// Maximum time limit in seconds: a 32-bit count of milliseconds.
 const LONGEST: f64 = 2_147_483.647;
 
-const EVERYWHERE: &str = "For many commands";
+const SHARED: &str = "Shared flags";
 
-/// How output is written.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
@@ -21,111 +21,111 @@ pub(crate) enum Format {
     Text,
     /// One JSON value a line, for programs
     Json,
-    /// The answer and nothing else
+    /// Only the answer
     Quiet,
 }
 
 impl Format {
-    /// The format's name, as it is typed.
+    /// Parses the format's name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         <Self as ValueEnum>::from_str(name, false).ok()
     }
 }
 
-/// Where output goes and how much of it there is.
+/// The flags for the output.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// How to write the output [default: text, or what the configuration says]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = EVERYWHERE)]
+    /// How to write the output [default: text, or the one of the configuration]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = SHARED)]
     #[arg(long_help = FORMAT_HELP)]
     pub(super) format: Option<Format>,
-    /// Promise that stderr stays empty; needs --format json
-    #[arg(long, help_heading = EVERYWHERE)]
+    /// Write nothing to stderr; needs --format json
+    #[arg(long, help_heading = SHARED)]
     pub(super) json_strict: bool,
-    /// Say what is being done: on stderr, and in text with every request
-    #[arg(long, help_heading = EVERYWHERE)]
+    /// Report progress on stderr, and in text every request
+    #[arg(long, help_heading = SHARED)]
     pub(super) verbose: bool,
 }
 
 const FORMAT_HELP: &str = "\
-How to write the output [default: text, or what the configuration says]
+How to write the output [default: text, or the one of the configuration]
 
 text   for people
 json   one JSON value a line, for programs
-quiet  the answer and nothing else";
+quiet  only the answer";
 
-/// What an agent may do unasked. At most one is given.
+/// The permission mode; at most one is set.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub(crate) struct PermissionArgs {
-    /// Let the agent do everything
-    #[arg(long, help_heading = EVERYWHERE)]
+    /// Approve every permission request
+    #[arg(long, help_heading = SHARED)]
     pub(super) approve_all: bool,
-    /// Let the agent read and search, and be asked about the rest; this is the default
-    #[arg(long, help_heading = EVERYWHERE)]
+    /// Approve reads and searches, and ask about the rest; this is the default
+    #[arg(long, help_heading = SHARED)]
     pub(super) approve_reads: bool,
-    /// Let the agent do nothing that needs a permission
-    #[arg(long, help_heading = EVERYWHERE)]
+    /// Deny every permission request
+    #[arg(long, help_heading = SHARED)]
     pub(super) deny_all: bool,
 }
 
-/// What becomes of what the modes do not settle.
+/// What happens to permission requests that the modes leave open.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyArgs {
-    /// What to do about a permission when nobody can be asked: deny, fail or wait [default: wait on a terminal, else deny]
-    #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = EVERYWHERE)]
+    /// What to do about a permission request that no client can answer: deny, fail or wait [default: wait on a terminal, else deny]
+    #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = SHARED)]
     #[arg(long_help = UNASKED_HELP)]
     pub(super) non_interactive_permissions: Option<UnattendedPolicy>,
-    /// Rules for single tools, a file or JSON, which come before the modes
-    #[arg(long, value_name = "FILE|JSON", help_heading = EVERYWHERE, long_help = POLICY_HELP)]
+    /// Rules for single tools, as a file or JSON; they take precedence over the modes
+    #[arg(long, value_name = "FILE|JSON", help_heading = SHARED, long_help = POLICY_HELP)]
     pub(super) permission_policy: Option<String>,
     /// The same as --permission-policy
     #[arg(long, value_name = "FILE|JSON", hide = true)]
     pub(super) policy: Option<String>,
 }
 
-/// The same for a command that nobody reaches from elsewhere.
+/// The same for `exec`, whose requests no other client can answer.
 pub(super) const UNASKED_HELP_OF_EXEC: &str = "\
-What to do about a permission when nobody can be asked [default: deny]
+What to do about a permission request that no client can answer [default: deny]
 
-deny  the answer is no
+deny  deny it
 fail  the turn fails, with exit code 5";
 
 const UNASKED_HELP: &str = "\
-What to do about a permission when nobody can be asked [default: wait on a terminal, else deny]
+What to do about a permission request that no client can answer [default: wait on a terminal, else deny]
 
-deny  the answer is no
+deny  deny it
 fail  the turn fails, with exit code 5
 wait  the request stays pending: acpx pending lists it, acpx approve and acpx deny answer it
 
-A run on a terminal, and an editor, leave a request pending when they go away. A run is non-interactive if none of
-stdin, stdout and stderr is a terminal: then it is denied.";
+A request stays pending when its terminal or editor disconnects. Without a terminal on stdin, stdout or stderr, it
+is denied.";
 
 const POLICY_HELP: &str = "\
-Rules for single tools, a file or JSON, which come before the modes
+Rules for single tools, as a file or JSON; they take precedence over the modes
 
   --permission-policy '{\"autoApprove\":[\"edit\"],\"autoDeny\":[\"bash\"],\"escalate\":[\"fetch\"],\"defaultAction\":\"deny\"}'
 
-A rule is a tool's kind, its title, the first word of that, its name, or *. What is denied comes first, then what is
-approved, then what is to be asked; defaultAction (approve, deny or escalate) is for all others. Every part may be
-left out.";
+A rule matches a tool's kind, its title, the first word of the title, its name, or with * every tool. autoDeny comes
+first, then autoApprove, then escalate, which asks; defaultAction (approve, deny or escalate) applies to all others.
+Every member is optional.";
 
 const AGENT_HELP: &str = "\
-Start this command line as the agent, or go to the one at this URL, instead of one known by name
+Start this command line as the agent, or connect to the agent at this URL
 
-A URL of an agent on another machine, where acpx serve runs for instance, begins with wss:// or ws:// (a WebSocket),
-https:// or http://. The token for it is ACPX_REMOTE_TOKEN in the environment. Without TLS only this machine is gone
-to, unless --insecure stands behind the URL: --agent 'ws://10.0.0.7:7000/acp --insecure'.";
+The URL of an agent on another machine, such as one that runs acpx serve, begins with wss:// or ws:// (WebSocket),
+https:// or http://. Set its token as ACPX_REMOTE_TOKEN. Unencrypted URLs work only for localhost unless you add
+--insecure: --agent 'ws://10.0.0.7:7000/acp --insecure'.";
 
-/// What every session command takes, whether it makes use of all of it or not: programs that call us put the
-/// same flags before every verb.
+/// The flags that every session command accepts, even if it does not use all of them: calling programs put the same
+/// flags before every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArgs {
-    /// Start this command line as the agent, or go to the one at this URL, instead of one known by name
-    #[arg(long, value_name = "COMMAND|URL", help_heading = EVERYWHERE, long_help = AGENT_HELP)]
+    /// Start this command line as the agent, or connect to the agent at this URL
+    #[arg(long, value_name = "COMMAND|URL", help_heading = SHARED, long_help = AGENT_HELP)]
     pub(super) agent: Option<String>,
     /// Work in this directory instead of the current one
-    #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]
+    #[arg(long, value_name = "DIR", help_heading = SHARED)]
     pub(super) cwd: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -133,46 +133,46 @@ pub(crate) struct SessionArgs {
     pub(super) permissions: PermissionArgs,
     #[command(flatten)]
     pub(super) policy: PolicyArgs,
-    /// Without a credential for any login that the agent offers: skip, go on, or fail [default: skip]
-    #[arg(long, value_name = "POLICY", value_parser = login_policy, help_heading = EVERYWHERE)]
+    /// If there is no credential for any of the agent's login methods: skip the login, or fail [default: skip]
+    #[arg(long, value_name = "POLICY", value_parser = login_policy, help_heading = SHARED)]
     pub(super) auth_policy: Option<LoginPolicy>,
-    /// Give up after so many seconds, the wait for other turns included; a turn that runs is cancelled
-    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    /// Give up after this many seconds, including the wait for earlier turns; a running turn is cancelled
+    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = SHARED)]
     pub(super) timeout: Option<Duration>,
-    /// Cancel the turn when the agent has said nothing for so many seconds and waits for nobody
-    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    /// Cancel the turn after this many seconds without output, unless the agent waits for an answer
+    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = SHARED)]
     pub(super) idle_timeout: Option<Duration>,
-    /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300, or for ever if it can restore no session]
-    #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    /// Keep an idle agent running for this many seconds; 0 is forever [default: 300, or forever if it cannot restore sessions]
+    #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = SHARED)]
     pub(super) ttl: Option<Duration>,
-    /// Speak this version of the protocol with the agent, 1 or 2, if it can [default: 1]
-    #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = EVERYWHERE)]
+    /// Use this protocol version, 1 or 2, if the agent supports it [default: 1]
+    #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = SHARED)]
     pub(super) protocol: Option<ProtocolVersion>,
-    /// Work with this model; a session that is kept stays with it
-    #[arg(long, value_name = "MODEL", help_heading = EVERYWHERE)]
+    /// Use this model; a stored session keeps it
+    #[arg(long, value_name = "MODEL", help_heading = SHARED)]
     pub(super) model: Option<String>,
     /// Give the agent the MCP servers of this file instead of those in the configuration
-    #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
+    #[arg(long, value_name = "FILE", help_heading = SHARED)]
     pub(super) mcp_config: Option<PathBuf>,
-    /// Let the session have the files of this directory too, if the agent takes more than one; may be repeated
-    #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]
+    /// Give the session this additional directory, if the agent supports it; may be repeated
+    #[arg(long, value_name = "DIR", help_heading = SHARED)]
     pub(super) add_dir: Vec<PathBuf>,
 }
 
-/// Which of a directory's sessions.
+/// The session's name.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionNameArgs {
-    /// The session of this name instead of the directory's unnamed one
+    /// The session of this name, or id, instead of the directory's unnamed one
     #[arg(short, long, value_name = "NAME")]
     pub(super) session: Option<String>,
 }
 
-/// A number of seconds that something may take.
+/// A time limit in seconds.
 pub(crate) fn seconds_to_limit(seconds: f64) -> Option<Duration> {
     (seconds > 0.0 && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// A number of seconds that something may be idle; none at all means for ever.
+/// An idle time in seconds; 0 means forever.
 pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
     (0.0..=LONGEST).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }

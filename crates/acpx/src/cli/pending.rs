@@ -1,59 +1,59 @@
-//! The verbs about what agents ask, with their arguments and help texts.
+//! The commands for pending permission requests, with their arguments and help texts.
 
 use clap::Args;
 
 use super::options::OutputArgs;
 
-/// List the permissions that agents wait for, in all sessions
+/// List the pending permission requests of all sessions
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A permission is asked by the turn's own client: on its terminal, or in its editor. From anywhere else it is answered
-by its id, as long as it is open:
-  acpx pending                          what each would do, where, and the options it has
+The terminal or editor that sent the prompt asks for the permission. Until it is answered, any shell can answer it by
+its id:
+  acpx pending                          what each would do, where, and its options
   acpx approve 3f9c1a7be052
   acpx deny 3f9c1a7be052
 
-Nothing is started: where no host runs, nothing waits.")]
+This starts nothing: without a host, no request is pending.")]
 #[command(override_usage = "acpx pending [FLAGS]")]
 pub(super) struct PendingArgs {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Give an agent a permission that it waits for
+/// Approve a pending permission request
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --option the agent may do it this once, if it offers that. An option goes by its id, its kind or its number,
-as pending has them, where that means one option and no other; one that refuses is chosen by deny.
+Without --option it is approved once, if the agent offers that. Name an option by its id, kind or number from
+acpx pending, if exactly one option has it; options that reject belong to deny.
   acpx approve 3f9c1a7be052
   acpx approve 3f9c1a7be052 --option allow_always
 
-What an agent has started cannot approve anything.")]
+A program that an agent started cannot approve anything.")]
 #[command(override_usage = "acpx approve [FLAGS] <ID>")]
 pub(super) struct ApproveArgs {
-    /// The question's id, as pending has it
+    /// The request's id, as in acpx pending
     #[arg(value_name = "ID")]
     pub(super) question: String,
-    /// Choose this option of the agent's, by its id, kind or number
+    /// Choose this option, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
     pub(super) option: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Refuse an agent a permission that it waits for
+/// Deny a pending permission request
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --option it is refused this once, if the agent offers that. An option goes by its id, its kind or its number,
-as pending has them, where that means one option and no other.
+Without --option it is rejected once, if the agent offers that. Name an option by its id, kind or number from
+acpx pending, if exactly one option has it.
   acpx deny 3f9c1a7be052
   acpx deny 3f9c1a7be052 --option reject_always")]
 #[command(override_usage = "acpx deny [FLAGS] <ID>")]
 pub(super) struct DenyArgs {
-    /// The question's id, as pending has it
+    /// The request's id, as in acpx pending
     #[arg(value_name = "ID")]
     pub(super) question: String,
-    /// Choose this option of the agent's, by its id, kind or number
+    /// Choose this option, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
     pub(super) option: Option<String>,
     #[command(flatten)]

@@ -1,7 +1,7 @@
-//! Finds the agent and the verb among the arguments, and puts the flags that stand before the verb behind it.
+//! Finds the agent and the verb among the arguments, and moves the flags before the verb after it.
 //!
-//! What comes out is a line that clap can read: the verb, the flags, the rest. The only arguments decided
-//! here are words; every flag keeps its spelling and is judged by clap.
+//! The result is a line that clap can parse: the verb, the flags, the rest. Only words are interpreted here; flags are
+//! left to clap.
 
 use super::ConfiguredNames;
 use super::flags::Flag;
@@ -10,10 +10,10 @@ use super::suggest::nearest;
 use super::usage::UsageError;
 use crate::agents;
 
-/// Verbs that stand behind an agent's name too.
+/// Verbs that may follow an agent's name.
 const AGENT_VERBS: [&str; 11] =
     ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve", "doctor"];
-/// Verbs that stand alone.
+/// Verbs without an agent.
 const ROOT_VERBS: [&str; 9] =
     ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 const SESSIONS_VERBS: [&str; 14] = [
@@ -23,14 +23,14 @@ const SESSIONS_VERBS: [&str; 14] = [
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScanResult {
-    /// The version is asked for.
+    /// The version is requested.
     Version,
-    /// Help is asked for, with no verb.
+    /// Help is requested, without a verb.
     Help {
-        /// All of it, not only what fits on a screen.
+        /// The long form.
         long: bool,
     },
     /// A line for clap, beginning with the program's name.
@@ -42,7 +42,7 @@ pub(super) enum ScanResult {
     },
 }
 
-/// Whether a word is a verb of the grammar, be it one that is only kept free.
+/// Whether a word is a verb, including those reserved for npm acpx.
 pub(crate) fn is_verb(word: &str) -> bool {
     AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || reserved::is_verb(word)
 }
@@ -82,14 +82,14 @@ struct Scan<'a> {
     agent: Option<String>,
 }
 
-/// What stands next, flags that are known left behind.
+/// The next token after the known flags.
 enum ScanToken {
     Version,
     Help {
         long: bool,
     },
     End,
-    /// Behind `--` everything is text.
+    /// After `--` everything is text.
     Text,
     Word(String),
     /// A flag that no session command has.
@@ -99,7 +99,7 @@ enum ScanToken {
 enum WordMeaning {
     Agent(String),
     Verb,
-    /// Help, asked for behind an agent's name.
+    /// Help after an agent's name.
     Help,
     Text,
 }
@@ -180,12 +180,12 @@ impl Scan<'_> {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// That a verb of npm acpx is not here, and how its words are said as text.
+    /// The error for a verb of npm acpx that acpx does not have, with how to send it as text.
     fn not_here(&self, verb: &str, words: String) -> UsageError {
         UsageError::VerbNotHere { verb: verb.to_owned(), agent: self.agent.clone(), words }
     }
 
-    /// Whether `help` stands alone, or before a verb. With other words it is something that is said to an agent.
+    /// Whether `help` is alone or before a verb. With other words it is a prompt.
     fn is_about_help(&self) -> bool {
         match self.rest {
             [_help] => true,
@@ -194,13 +194,13 @@ impl Scan<'_> {
         }
     }
 
-    /// Help behind an agent's name is the same as without.
+    /// Help after an agent's name is the same as without one.
     fn help(self) -> ScanResult {
         let typed = ["acpx".to_owned()].into_iter().chain(self.rest.iter().cloned());
         ScanResult::Verb { agent: None, typed: typed.collect() }
     }
 
-    /// Goes on behind a verb: some have verbs of their own.
+    /// Scans after a verb: some have subcommands.
     fn below(mut self, verb: &str) -> Result<ScanResult, UsageError> {
         let verbs: &[&str] = match verb {
             "sessions" => &SESSIONS_VERBS,
@@ -245,7 +245,7 @@ impl Scan<'_> {
         ScanResult::Verb { agent: self.agent, typed: typed.collect() }
     }
 
-    /// A prompt without its verb: what is left is text, whatever it looks like.
+    /// A prompt without its verb: the rest is text.
     fn implicit_prompt(self) -> ScanResult {
         let verb = ["acpx", "prompt"].map(str::to_owned).into_iter();
         let words = ["--".to_owned()].into_iter().chain(self.rest.iter().cloned());

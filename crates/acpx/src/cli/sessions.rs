@@ -1,4 +1,4 @@
-//! The verbs behind `sessions` with their arguments and help texts, as clap reads them. What they mean is in `invocation`.
+//! The commands below `sessions` with their arguments and help texts, as clap reads them.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use super::verbs::{Build, of_verbs, with_verbs};
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
 const SESSIONS_ABOUT: &str =
-    "Make, list, show, follow, move, reset, close and delete sessions; without more words, list them";
+    "Create, list, show, follow, move, reset, close and delete sessions; without a command, list them";
 
 const SESSIONS_HELP: &str = "\
-Without a command the sessions are listed, with those of AGENT alone if one is named:
+Without a command the sessions are listed, only those of AGENT if you name one:
   acpx claude sessions --format json
 
-`acpx help sessions COMMAND` has the flags of each; those of list may stand without it.";
+`acpx help sessions COMMAND` shows the flags of each; those of list work without it.";
 
 const SESSIONS_VERBS: [(&str, Build); 13] = [
     ("new", |command, _| NewArgs::augment_args(command)),
@@ -38,13 +38,13 @@ const SESSIONS_VERBS: [(&str, Build); 13] = [
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
 
-/// Puts the verbs behind `sessions` into its command.
+/// Adds the commands below `sessions`.
 pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
     let command = command.about(SESSIONS_ABOUT).override_usage(SESSIONS_USAGE).after_help(SESSIONS_HELP);
     with_verbs(of_verbs(command), &SESSIONS_VERBS, path)
 }
 
-/// What to do about sessions.
+/// A command below `sessions`.
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsVerb {
     New(NewArgs),
@@ -62,15 +62,15 @@ pub(super) enum SessionsVerb {
     Migrate(MigrateArgs),
 }
 
-/// The name of a session to make. `--session` says the same, so that one flag works with every verb.
+/// The name of a session to create. `--session` is an alias, so that one flag works with every command.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NewNameArgs {
-    /// A name for the session, to have several in one directory
+    /// A name for the session, for several in one directory
     #[arg(short = 's', long, alias = "session", value_name = "NAME")]
     pub(super) name: Option<String>,
 }
 
-/// Begin a session here; one of the same name is closed, and kept
+/// Start a session here; an open one of the same name is closed and kept
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions new [FLAGS]")]
 pub(super) struct NewArgs {
@@ -80,16 +80,16 @@ pub(super) struct NewArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Begin a session here unless there is one, here or further up
+/// Start a session here unless there is one, here or in a parent directory
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One that is there is given what is typed of --model, --mcp-config, --add-dir and --protocol, and its agent is started
+An existing session gets the --model, --mcp-config, --add-dir and --protocol that you give, and its agent is started
 for that; without these flags nothing is started.
 
 Examples:
-  acpx claude sessions ensure                  for a script: whether it is there or not, it is then
-  acpx claude sessions ensure -s api           likewise for the session named api
-  acpx claude --model opus sessions ensure     and have it work with this model")]
+  acpx claude sessions ensure                  for a script: afterwards there is a session
+  acpx claude sessions ensure -s api           the same for the session named api
+  acpx claude --model opus sessions ensure     and set its model")]
 #[command(override_usage = "acpx [AGENT] sessions ensure [FLAGS]")]
 pub(super) struct EnsureArgs {
     #[command(flatten)]
@@ -101,18 +101,18 @@ pub(super) struct EnsureArgs {
 /// List sessions, last used first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A row is the id, the name, the directory, the last use, the agent and the title, with tabs between. Behind the id of a
-closed session stands [closed]. A session whose name is [by id], such as one that an editor began, is not the
-directory's: it is meant by its id alone, as in acpx claude -s ID 'go on'.")]
+A row has the id, the name, the directory, the last use, the agent and the title, separated by tabs. The id of a closed
+session is followed by [closed]. A session with the name [by id], such as one that an editor created, has no name; use
+its id, as in acpx claude -s ID 'continue'.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(super) struct ListArgs {
-    /// List the sessions kept here; this is the default
+    /// List the sessions stored here; this is the default
     #[arg(long, conflicts_with = "remote")]
     pub(super) local: bool,
-    /// Start the agent and ask it for its sessions, those not kept here among them
+    /// Start the agent and list its own sessions, including those not stored here
     #[arg(long)]
     pub(super) remote: bool,
-    /// Go on where a list of --remote ended
+    /// Continue a list of --remote after this cursor
     #[arg(long, value_name = "CURSOR", requires = "remote", conflicts_with = "local")]
     pub(super) cursor: Option<String>,
     /// Only sessions of this directory
@@ -122,10 +122,10 @@ pub(super) struct ListArgs {
     pub(super) session: SessionArgs,
 }
 
-/// The session of a verb that takes its name as an argument. The flag says the same.
+/// The session of a command that accepts its name as an argument or as a flag.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NamedArgs {
-    /// The session of this name instead of the directory's unnamed one
+    /// The session of this name, or id, instead of the directory's unnamed one
     #[arg(value_name = "NAME")]
     pub(super) positional: Option<String>,
     /// The same as NAME
@@ -133,7 +133,7 @@ pub(super) struct NamedArgs {
     pub(super) session_name: Option<String>,
 }
 
-/// Show a session with its ids and the ACP sessions it went through
+/// Show a session with its ids and its lineage of ACP sessions
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions show [FLAGS] [NAME]")]
 pub(super) struct ShowArgs {
@@ -143,23 +143,23 @@ pub(super) struct ShowArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Show what was said last
+/// Show the last messages
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions history [FLAGS] [NAME]")]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
-    /// How many entries
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value = "20", value_parser = count::<NonZeroUsize>)]
     pub(super) limit: NonZeroUsize,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
-/// Show what was said again, from any place
+/// Replay the conversation from any position
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It reads what is kept, and starts nothing. NAME may be a session's id.
+It reads the store and starts nothing. NAME may be a session's id.
 
 Examples:
   acpx claude sessions replay --last 2           the last two turns
@@ -170,49 +170,49 @@ pub(super) struct ReplayArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
     #[command(flatten)]
-    pub(super) place: PlaceArgs,
-    /// Only the last so many turns
+    pub(super) start: StartArgs,
+    /// Only this many turns, the last ones
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>)]
     pub(super) last: Option<NonZeroU64>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
-/// Follow what happens in a session until interrupted; its agent is not started
+/// Follow a session live until interrupted; its agent is not started
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --from it begins with what comes next. It ends with Ctrl-C, or when the session is deleted; that, and a close,
-is said on stderr. NAME may be a session's id.
+Without --from it begins with the next event. It ends with Ctrl-C, or when the session is deleted; a close or a
+deletion is reported on stderr. NAME may be a session's id.
 
 Examples:
   acpx claude sessions watch                 what happens from now on
-  acpx claude sessions watch --from start    all of it first
-  acpx claude sessions watch --format json   every event as it comes, for a program")]
+  acpx claude sessions watch --from start    the whole conversation first
+  acpx claude sessions watch --format json   every event live, for a program")]
 #[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
 pub(super) struct WatchArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
     #[command(flatten)]
-    pub(super) place: PlaceArgs,
+    pub(super) start: StartArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
-/// Reads how many.
+/// Parses a count.
 fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }
 
-/// A place in a conversation.
+/// A position in a conversation.
 #[derive(Debug, Clone, Args)]
-pub(super) struct PlaceArgs {
-    /// Where to begin: start, turn:N, message:ID or seq:N; turns are numbered in the output, and JSON has seq
-    #[arg(long, value_name = "PLACE", value_parser = place)]
+pub(super) struct StartArgs {
+    /// Where to begin: start, turn:N, message:ID or seq:N; the output numbers turns, and JSON has seq
+    #[arg(long, value_name = "POSITION", value_parser = cursor)]
     pub(super) from: Option<Cursor>,
 }
 
-/// Reads a place.
-fn place(text: &str) -> Result<Cursor, String> {
+/// Parses a position.
+fn cursor(text: &str) -> Result<Cursor, String> {
     let number = |number: &str| number.parse().ok().filter(|number| *number > 0);
     let read = match text.split_once(':') {
         None if text == "start" => Some(Cursor::Start),
@@ -221,10 +221,10 @@ fn place(text: &str) -> Result<Cursor, String> {
         Some(("message", id)) if !id.is_empty() => Some(Cursor::Message(id.into())),
         _ => None,
     };
-    read.ok_or_else(|| "a place is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
+    read.ok_or_else(|| "a position is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
 }
 
-/// Close a session: its agent is ended, what was said is kept
+/// Close a session: its agent is ended, the conversation is kept
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
 pub(super) struct CloseArgs {
@@ -234,11 +234,11 @@ pub(super) struct CloseArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Delete a session for good, also from the agent where the agent can; nothing is asked
+/// Delete a session for good, and in the agent too if it can; there is no confirmation
 #[derive(Debug, Args)]
 #[command(after_help = "\
-NAME may be a session's id, and that of one that is closed. Without it, the open session of this directory is
-deleted. What was said cannot be brought back; `sessions close` keeps it.")]
+NAME may be a session's id, also of a closed one. Without it, the open session of this directory is deleted.
+The conversation cannot be recovered; `sessions close` keeps it.")]
 #[command(override_usage = "acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")]
 pub(super) struct DeleteArgs {
     #[command(flatten)]
@@ -247,10 +247,10 @@ pub(super) struct DeleteArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Have a session work in another directory, after its project has moved
+/// Move a session to another directory, after its project has moved
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The directory is that of --cwd, or the current one. Without an id, the session is meant whose own directory is gone.
+The directory is that of --cwd, or the current one. Without an id, it moves the session whose own directory is gone.
 The agent is ended first; the next prompt restores the session in the new directory.")]
 #[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
 pub(super) struct MoveArgs {
@@ -268,12 +268,12 @@ starts without memory of it. `sessions restore` returns to the earlier ACP sessi
 
 Examples:
   acpx claude sessions reset                    the session of this directory
-  acpx claude sessions reset --carry-history    and tell the agent the conversation with the next prompt")]
+  acpx claude sessions reset --carry-history    and send the agent the conversation with the next prompt")]
 #[command(override_usage = "acpx [AGENT] sessions reset [FLAGS] [NAME|ID]")]
 pub(super) struct ResetArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
-    /// Tell the fresh session the conversation so far with its first prompt
+    /// Send the conversation so far with the first prompt
     #[arg(long)]
     pub(super) carry_history: bool,
     #[command(flatten)]
@@ -283,8 +283,7 @@ pub(super) struct ResetArgs {
 /// Return to an earlier ACP session of a session, if the agent still has it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-`acpx sessions show ID` lists the ACP sessions that a session went through. It cannot be done while a turn runs or
-waits. If the agent does not restore the earlier one, nothing changes.
+`acpx sessions show ID` lists the ACP sessions that a session has had. No turn may run or wait. If the agent does not restore the earlier one, nothing changes.
 
 Example:
   acpx claude sessions restore ID --to ACP_SESSION_ID")]
@@ -299,13 +298,13 @@ pub(super) struct RestoreArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Take over sessions that npm acpx has kept; its files stay as they are
+/// Import sessions of npm acpx; its files are not changed
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
     /// Where the files are
     #[arg(value_name = "DIR", help = "Where the files are [default: sessions in ACPX_HOME]")]
     pub(super) directory: Option<PathBuf>,
-    /// Say what would be taken over, and take nothing
+    /// Show what would be imported, and import nothing
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]

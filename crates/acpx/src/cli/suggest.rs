@@ -1,9 +1,9 @@
-//! The word that was probably meant.
+//! Suggestions for mistyped words.
 
-/// The most edits between a word and the one that was meant.
+/// Maximum edit distance of a suggestion.
 const NEAR: usize = 2;
 
-/// The first of the nearest candidates, if it is near enough to be a slip of the fingers.
+/// The first of the nearest candidates, if it is near enough to be a typing error.
 pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let word = word.to_lowercase();
     let near = candidates.filter_map(|candidate| {

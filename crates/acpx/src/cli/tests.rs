@@ -49,7 +49,7 @@ fn named(name: &str) -> AgentChoice {
 }
 
 #[test]
-fn the_definition_of_the_flags_is_sound() {
+fn flag_definitions_are_valid_for_clap() {
     grammar(&[]).debug_assert();
 }
 
@@ -65,7 +65,7 @@ fn flags_of(command: &clap::Command) -> BTreeMap<String, bool> {
 }
 
 #[test]
-fn the_table_of_flags_is_what_the_session_commands_take() {
+fn flag_table_matches_the_grammar() {
     // These take no flag but their own, behind their verb.
     let programs = ["tour", "demo-agent", "remote-agent"];
     let whole = grammar(&[]);
@@ -76,7 +76,7 @@ fn the_table_of_flags_is_what_the_session_commands_take() {
 }
 
 #[test]
-fn the_grammar_of_a_path_says_of_its_verb_what_the_whole_says() {
+fn partial_grammar_has_the_same_help_as_the_whole() {
     fn paths(command: &clap::Command) -> Vec<Vec<String>> {
         let below = command.get_subcommands().flat_map(|verb| {
             let name = verb.get_name().to_owned();
@@ -99,7 +99,7 @@ fn the_grammar_of_a_path_says_of_its_verb_what_the_whole_says() {
 }
 
 #[test]
-fn words_that_are_no_verb_are_a_prompt_and_everything_behind_the_first_is_text() {
+fn words_after_an_agent_are_a_prompt() {
     let cases: &[(&[&str], AgentChoice, &[&str])] = &[
         (&["claude", "fix", "the", "tests"], named("claude"), &["fix", "the", "tests"]),
         (&["codex", "fix", "--this"], named("codex"), &["fix", "--this"]),
@@ -136,7 +136,7 @@ fn words_that_are_no_verb_are_a_prompt_and_everything_behind_the_first_is_text()
 }
 
 #[test]
-fn every_verb_is_read_before_and_behind_an_agent() {
+fn every_verb_parses_with_and_without_an_agent() {
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (&["status"], AgentChoice::Default, "Status"),
         (&["claude", "status"], named("claude"), "Status"),
@@ -207,7 +207,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
 }
 
 #[test]
-fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
+fn serve_and_token_verbs_parse() {
     assert_read(&[
         (
             &[
@@ -252,7 +252,7 @@ fn assert_read(cases: &[(&[&str], AgentChoice, &str)]) {
 }
 
 #[test]
-fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
+fn flags_mean_the_same_at_every_position() {
     let flags: &[&str] = &[
         "--format",
         "json",
@@ -311,7 +311,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
 }
 
 #[test]
-fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb() {
+fn prompt_flags_precede_its_words_or_follow_its_verb() {
     let expected = PromptCommand {
         input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
@@ -343,7 +343,7 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
 }
 
 #[test]
-fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
+fn session_name_is_a_flag_or_an_argument() {
     let lines: [&[&str]; 9] = [
         &["-s", "api", "status"],
         &["claude", "-s", " api ", "cancel"],
@@ -363,7 +363,7 @@ fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
 }
 
 #[test]
-fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
+fn unknown_word_is_a_usage_error_with_a_suggestion() {
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["hepl"],
@@ -383,43 +383,43 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
         (
             &["hello", "world"],
             "\"hello\" is neither a command nor an agent",
-            "to prompt the default agent: acpx prompt 'hello world'; acpx --help has the commands",
+            "to prompt the default agent: acpx prompt 'hello world'; acpx --help lists the commands",
         ),
         (
             &["sessions", "lsit"],
             "\"acpx sessions\" has no command \"lsit\"",
             "did you mean \"acpx sessions list\"?",
         ),
-        (&["host", "dance"], "\"acpx host\" has no command \"dance\"", "acpx host --help has its commands"),
+        (&["host", "dance"], "\"acpx host\" has no command \"dance\"", "acpx host --help lists its commands"),
         (
             &["--agent", "x", "claude", "hi"],
             "both --agent and the agent \"claude\" are given",
-            "leave one out; to say \"claude\" to the agent, put it behind --",
+            "leave one out; to send \"claude\" to the agent, put it after --",
         ),
         (
             &["claude", "--agent", "x", "hi"],
             "both --agent and the agent \"claude\" are given",
-            "leave one out; to say \"claude\" to the agent, put it behind --",
+            "leave one out; to send \"claude\" to the agent, put it after --",
         ),
         (
             &["claude", "status", "--agent", "x"],
             "both --agent and the agent \"claude\" are given",
-            "leave one out; to say \"claude\" to the agent, put it behind --",
+            "leave one out; to send \"claude\" to the agent, put it after --",
         ),
         (
             &["claude", "sessions", "migrate"],
-            "the command is about no agent, and \"claude\" is given",
-            "leave claude out; to say it to the agent, put it behind --",
+            "the command takes no agent, and \"claude\" is given",
+            "leave claude out; to send it to the agent, put it after --",
         ),
         (
             &["claude", "host", "status"],
-            "the command is about no agent, and \"claude\" is given",
-            "leave claude out; to say it to the agent, put it behind --",
+            "the command takes no agent, and \"claude\" is given",
+            "leave claude out; to send it to the agent, put it after --",
         ),
         (
             &["claude", "tour"],
-            "the command is about no agent, and \"claude\" is given",
-            "leave claude out; to say it to the agent, put it behind --",
+            "the command takes no agent, and \"claude\" is given",
+            "leave claude out; to send it to the agent, put it after --",
         ),
     ];
     for (line, message, hint) in cases {
@@ -428,7 +428,7 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
 }
 
 #[test]
-fn a_setting_is_chosen_by_words_behind_its_verb() {
+fn set_and_set_mode_parse_their_values() {
     let set = |line: &[&str]| match invocation(line).command {
         CliCommand::Set(set) => set,
         other => panic!("{line:?} is {other:?}"),
@@ -449,7 +449,7 @@ fn a_setting_is_chosen_by_words_behind_its_verb() {
 }
 
 #[test]
-fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
+fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
     let cases: &[(&[&str], &str, &str)] = &[
         (&["--agent", "x", "config", "show"], "config", "acpx prompt 'config show'"),
         (&["claude", "compare"], "compare", "acpx claude prompt compare"),
@@ -461,17 +461,17 @@ fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
         (&["sessions", "prune"], "sessions prune", "acpx prompt 'sessions prune'"),
     ];
     for (line, verb, instead) in cases {
-        let message = format!("\"{verb}\" is a command of npm acpx that is not here yet");
+        let message = format!("\"{verb}\" is a command of npm acpx that acpx does not have yet");
         assert_eq!(
             mistake(line),
-            (message, format!("to say it to the agent, put prompt before it, as in {instead}")),
+            (message, format!("to send it to the agent, put prompt before it, as in {instead}")),
             "{line:?}"
         );
     }
 }
 
 #[test]
-fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
+fn reserved_npm_flag_is_a_usage_error_at_every_position() {
     let cases: &[(&[&str], &str)] = &[
         (&["--max-turns", "3", "claude", "hi"], "--max-turns"),
         (&["claude", "--max-turns=3", "hi"], "--max-turns"),
@@ -481,41 +481,41 @@ fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
         (&["status", "--suppress-reads"], "--suppress-reads"),
     ];
     for (line, flag) in cases {
-        let message = format!("{flag} is a flag of npm acpx that is not here yet");
-        let hint = "leave it out; acpx help COMMAND has the flags there are".to_owned();
+        let message = format!("{flag} is a flag of npm acpx that acpx does not have yet");
+        let hint = "leave it out; acpx help COMMAND lists the flags".to_owned();
         assert_eq!(mistake(line), (message, hint), "{line:?}");
     }
     assert_eq!(prompt_of(&["claude", "use", "--model"]), (named("claude"), words(&["use", "--model"])));
 }
 
 #[test]
-fn what_is_wrong_with_flags_is_said() {
+fn flag_errors_have_hints() {
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["claude", "exec", "hi", "--bogus"],
             "unexpected argument '--bogus' found",
-            "acpx help exec has its flags; to say it to the agent, put it behind --",
+            "acpx help exec lists its flags; to send it to the agent, put it after --",
         ),
         (
             &["--bogus", "status"],
             "unexpected argument '--bogus' found",
-            "acpx help prompt has its flags; to say it to the agent, put it behind --",
+            "acpx help prompt lists its flags; to send it to the agent, put it after --",
         ),
         (
             &["claude", "--bogus", "hi"],
             "unexpected argument '--bogus' found",
-            "acpx help prompt has its flags; to say it to the agent, put it behind --",
+            "acpx help prompt lists its flags; to send it to the agent, put it after --",
         ),
         (
             &["exec", "-s", "x", "hi"],
             "unexpected argument '-s' found",
-            "acpx help exec has its flags; to say it to the agent, put it behind --",
+            "acpx help exec lists its flags; to send it to the agent, put it after --",
         ),
-        (&["status", "more"], "unexpected argument 'more' found", "acpx help status has its flags"),
+        (&["status", "more"], "unexpected argument 'more' found", "acpx help status lists its flags"),
         (
             &["--format", "xml", "status"],
             "invalid value 'xml' for '--format <FORMAT>' [possible values: text, json, quiet]",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["--approve-all", "status", "--deny-all"],
@@ -540,17 +540,17 @@ fn what_is_wrong_with_flags_is_said() {
         (
             &["status", "--cwd"],
             "a value is required for '--cwd <DIR>' but none was supplied",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["claude", "-s"],
             "a value is required for '--session <NAME>' but none was supplied",
-            "acpx help prompt has its flags",
+            "acpx help prompt lists its flags",
         ),
         (
             &["--agent", "x", "host", "status"],
             "unexpected argument '--agent' found",
-            "acpx help host status has its flags",
+            "acpx help host status lists its flags",
         ),
     ];
     for (line, message, hint) in cases {
@@ -559,42 +559,42 @@ fn what_is_wrong_with_flags_is_said() {
 }
 
 #[test]
-fn a_value_that_a_flag_cannot_have_is_said() {
+fn invalid_flag_values_are_usage_errors() {
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["--timeout", "0", "status"],
             "invalid value '0' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["--timeout", "2147484", "status"],
             "invalid value '2147484' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["--ttl", "-1", "status"],
             "invalid value '-1' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["--ttl", "NaN", "status"],
             "invalid value 'NaN' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
-            "acpx help status has its flags",
+            "acpx help status lists its flags",
         ),
         (
             &["sessions", "history", "--limit", "0"],
             "invalid value '0' for '--limit <N>': expected a whole number above 0",
-            "acpx help sessions history has its flags",
+            "acpx help sessions history lists its flags",
         ),
         (
             &["sessions", "list", "--local", "--cursor", "c"],
             "the argument '--local' cannot be used with '--cursor <CURSOR>'",
-            "acpx help sessions list has its flags",
+            "acpx help sessions list lists its flags",
         ),
         (
             &["sessions", "list", "--cursor", "c"],
             "the following required arguments were not provided: --remote",
-            "acpx help sessions list has its flags",
+            "acpx help sessions list lists its flags",
         ),
     ];
     for (line, message, hint) in cases {
@@ -603,32 +603,29 @@ fn a_value_that_a_flag_cannot_have_is_said() {
 }
 
 #[test]
-fn help_is_given_for_every_command_however_it_is_asked_for() {
+fn every_command_has_help() {
     let cases: &[(&[&str], &str)] = &[
         (&["--help"], "Examples:\n  acpx tour"),
-        (&["-h"], "`acpx --help` has examples and the agents"),
-        (&["claude", "-h"], "`acpx --help` has examples and the agents"),
+        (&["-h"], "`acpx --help` shows examples and the agents"),
+        (&["claude", "-h"], "`acpx --help` shows examples and the agents"),
         (&["help"], "Examples:\n  acpx tour"),
         (&["claude", "--help"], "Examples:\n  acpx tour"),
         (&["claude", "help"], "Examples:\n  acpx tour"),
-        (&["claude", "help", "prompt"], "Tell a fresh session the conversation so far"),
+        (&["claude", "help", "prompt"], "Send the conversation so far to a fresh session"),
         (&["--format", "json", "help"], "Examples:\n  acpx tour"),
-        (&["help", "sessions"], "\n  ensure   Begin a session here unless there is one"),
-        (&["sessions", "--help"], "\n  ensure   Begin a session here unless there is one"),
-        (&["claude", "-s", "x", "sessions", "-h"], "\n  ensure   Begin a session here unless there is one"),
-        (
-            &["claude", "sessions", "new", "--help"],
-            "A name for the session, to have several in one directory",
-        ),
-        (&["help", "prompt"], "Tell a fresh session the conversation so far"),
+        (&["help", "sessions"], "\n  ensure   Start a session here unless there is one"),
+        (&["sessions", "--help"], "\n  ensure   Start a session here unless there is one"),
+        (&["claude", "-s", "x", "sessions", "-h"], "\n  ensure   Start a session here unless there is one"),
+        (&["claude", "sessions", "new", "--help"], "A name for the session, for several in one directory"),
+        (&["help", "prompt"], "Send the conversation so far to a fresh session"),
         (&["help", "demo-agent"], "Do not offer session/load"),
         (&["--help"], "acpx --agent wss://"),
         (&["--help"], "ACPX_REMOTE_TOKEN"),
-        (&["help", "prompt"], "begins with wss:// or ws:// (a WebSocket),"),
+        (&["help", "prompt"], "begins with wss:// or ws:// (WebSocket),"),
         (&["help", "prompt"], "ACPX_REMOTE_TOKEN"),
-        (&["sessions", "list", "-h"], "or go to the one at this URL"),
+        (&["sessions", "list", "-h"], "or connect to the agent at this URL"),
         (&["help", "sessions", "replay"], "acpx claude sessions replay --last 2 "),
-        (&["help", "sessions", "watch"], "Without --from it begins with what comes next"),
+        (&["help", "sessions", "watch"], "Without --from it begins with the next event"),
         (&["help", "sessions", "watch"], "acpx claude sessions watch --from start "),
         (&["help", "sessions", "ensure"], "acpx claude --model opus sessions ensure "),
         (&["help", "serve"], "acpx claude serve --listen "),
@@ -647,7 +644,7 @@ fn help_is_given_for_every_command_however_it_is_asked_for() {
 }
 
 #[test]
-fn the_version_is_told_without_looking_at_the_configuration() {
+fn version_needs_no_configuration() {
     let lines: [&[&str]; 5] = [
         &["--version"],
         &["-V"],
@@ -662,7 +659,7 @@ fn the_version_is_told_without_looking_at_the_configuration() {
 }
 
 #[test]
-fn the_configuration_is_asked_only_for_a_word_that_is_nothing_else() {
+fn configured_agents_are_read_only_for_unknown_words() {
     let broken = |_: &str| Err(CliError::NoHome);
     for line in [&["status"][..], &["claude", "x"], &["hello there"], &["sessions", "list"]] {
         assert!(matches!(parse(&words(line), &broken, false), Ok(Request::Run(_))), "{line:?}");
@@ -671,7 +668,7 @@ fn the_configuration_is_asked_only_for_a_word_that_is_nothing_else() {
 }
 
 #[test]
-fn the_wish_for_a_format_is_found_in_a_line_that_means_nothing() {
+fn format_flag_is_found_in_an_invalid_line() {
     let wish = |format, strict| FormatWish { format, strict };
     let cases: &[(&[&str], FormatWish)] = &[
         (&["--format", "json", "--bogus"], wish(Some(Format::Json), false)),
@@ -723,7 +720,7 @@ proptest! {
 }
 
 #[test]
-fn help_names_the_agents_and_what_a_verb_makes_use_of() {
+fn help_names_agents_and_the_flags_a_verb_uses() {
     let help = |line: &[&str]| match parsed(line) {
         Ok(Request::Help(text)) => text,
         other => panic!("{line:?}: {other:?}"),
@@ -742,17 +739,17 @@ fn help_names_the_agents_and_what_a_verb_makes_use_of() {
         invocation(&[verb, &["--approve-all", "--ttl", "5", "--timeout", "5"]].concat());
     }
     let prompt = help(&["prompt", "--help"]);
-    assert!(prompt.contains("a turn that runs is cancelled") && prompt.contains("--approve-all"), "{prompt}");
-    assert!(
-        help(&["exec", "--help"])
-            .contains("Words are text. What comes from stdin or --file and is a JSON array")
-    );
+    assert!(prompt.contains("a running turn is cancelled") && prompt.contains("--approve-all"), "{prompt}");
+    assert!(help(&["exec", "--help"]).contains("Words are text. A JSON array from stdin or --file"));
     assert!(!help(&["-h"]).contains("Examples:"), "a summary is short");
     // What a flag means to a verb is said there.
     let exec = help(&["exec", "--help"]);
-    assert!(!exec.contains("wait  the question stays open") && !exec.contains("that is kept"), "{exec}");
+    assert!(
+        !exec.contains("wait  the request stays pending") && !exec.contains("a stored session"),
+        "{exec}"
+    );
     let cancel = help(&["cancel", "--help"]);
-    assert!(cancel.contains("Give up after so many seconds\n"), "{cancel}");
+    assert!(cancel.contains("Give up after this many seconds\n"), "{cancel}");
     let acp = help(&["acp", "--help"]);
     assert!(acp.contains("--deny-all") && acp.contains("Cancel a turn that takes longer"), "{acp}");
     let sessions = help(&["sessions", "--help"]);

@@ -1,4 +1,4 @@
-//! What can be wrong with a command line. Every mistake has a hint that says what to type instead.
+//! Usage errors, each with a hint what to type instead.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use acpx_core::model::{InvalidSessionName, PolicyProblem};
 
 use super::reserved;
 
-/// A command line that means nothing.
+/// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
     /// A word that is neither a verb nor an agent.
@@ -14,33 +14,33 @@ pub(crate) enum UsageError {
     UnknownWord {
         /// The word.
         word: String,
-        /// The word and those behind it, up to the first flag.
+        /// The word and those after it, up to the first flag.
         words: String,
-        /// What was probably meant.
+        /// A similar word.
         suggestion: Option<String>,
     },
-    /// A verb has no such verb of its own.
+    /// The verb has no such subcommand.
     #[error("\"acpx {verb}\" has no command {word:?}")]
     UnknownSubverb {
         /// The verb.
         verb: String,
-        /// The word behind it.
+        /// The word after it.
         word: String,
-        /// What was probably meant.
+        /// A similar word.
         suggestion: Option<String>,
     },
     /// A verb of npm acpx that this program does not have.
-    #[error("\"{verb}\" is a command of npm acpx that is not here yet")]
+    #[error("\"{verb}\" is a command of npm acpx that acpx does not have yet")]
     VerbNotHere {
         /// The verb.
         verb: String,
-        /// The agent that stood before it.
+        /// The agent before it.
         agent: Option<String>,
-        /// The verb and the words behind it, up to the first flag.
+        /// The verb and the words after it, up to the first flag.
         words: String,
     },
     /// A flag of npm acpx that this program does not have.
-    #[error("{flag} is a flag of npm acpx that is not here yet")]
+    #[error("{flag} is a flag of npm acpx that acpx does not have yet")]
     FlagNotHere {
         /// The flag.
         flag: &'static str,
@@ -51,8 +51,8 @@ pub(crate) enum UsageError {
         /// The agent's name.
         name: String,
     },
-    /// An agent is named where none takes part.
-    #[error("the command is about no agent, and {name:?} is given")]
+    /// The command takes no agent.
+    #[error("the command takes no agent, and {name:?} is given")]
     NoAgentHere {
         /// The agent's name.
         name: String,
@@ -60,47 +60,47 @@ pub(crate) enum UsageError {
     /// A session cannot have this name.
     #[error("{0}")]
     Name(InvalidSessionName),
-    /// Output that promises JSON alone is not JSON.
+    /// `--json-strict` with another format.
     #[error("--json-strict needs --format json")]
     StrictWithoutJson,
-    /// Output that promises silence is to be talkative.
+    /// `--json-strict` with `--verbose`.
     #[error("--json-strict and --verbose exclude each other")]
     StrictAndVerbose,
     /// More than one permission mode.
     #[error("more than one of --approve-all, --approve-reads and --deny-all is given")]
     PermissionModes,
-    /// No fresh session may be made, and one is to be told the conversation.
+    /// `--carry-history` without a fresh session to carry it to.
     #[error("--carry-history and --fallback never exclude each other")]
     CarryWithoutFallback,
     /// Two policies.
     #[error("--permission-policy and --policy are given, and are not the same")]
     TwoPolicies,
-    /// Nobody can answer what waits in an `exec`.
-    #[error("exec cannot wait for an answer: nobody reaches it from elsewhere")]
+    /// No other client can answer the requests of an `exec`.
+    #[error("exec cannot wait for an answer: no other client can give one")]
     ExecWaits,
-    /// The JSON of `--permission-policy` is no policy.
-    #[error("the JSON of --permission-policy is no policy: {0}")]
+    /// The JSON of `--permission-policy` is not a policy.
+    #[error("the JSON of --permission-policy is not a policy: {0}")]
     Policy(PolicyProblem),
     /// The arguments are not text.
     #[error("an argument is not valid UTF-8: {shown:?}")]
     NotUnicode {
-        /// The argument, as far as it is text.
+        /// The argument, with replacement characters.
         shown: String,
     },
-    /// The line of `--agent` is no command.
+    /// The value of `--agent` is not a command line.
     #[error("the command line of --agent {problem}")]
     AgentLine {
         /// What is wrong with it.
         problem: crate::agents::CommandLineProblem,
     },
-    /// What clap found.
+    /// An error of clap.
     #[error("{message}")]
     Arguments {
-        /// Its words.
+        /// Its message.
         message: String,
-        /// What it suggests.
+        /// Its suggestion.
         tip: Option<String>,
-        /// The verb that it is about, with the verb above it; empty for none.
+        /// The verb with its parent; empty for none.
         verb: String,
     },
 }
@@ -114,27 +114,27 @@ impl UsageError {
                     format!("to prompt the default agent: acpx prompt {}", crate::agents::quote(words));
                 match suggestion {
                     Some(near) => format!("did you mean {near:?}? {prompt}").into(),
-                    None => format!("{prompt}; acpx --help has the commands").into(),
+                    None => format!("{prompt}; acpx --help lists the commands").into(),
                 }
             }
             Self::UnknownSubverb { verb, suggestion, .. } => match suggestion {
                 Some(near) => format!("did you mean \"acpx {verb} {near}\"?").into(),
-                None => format!("acpx {verb} --help has its commands").into(),
+                None => format!("acpx {verb} --help lists its commands").into(),
             },
             Self::VerbNotHere { agent, words, .. } => {
                 let agent = agent.as_ref().map_or_else(String::new, |agent| format!("{agent} "));
                 format!(
-                    "to say it to the agent, put prompt before it, as in acpx {agent}prompt {}",
+                    "to send it to the agent, put prompt before it, as in acpx {agent}prompt {}",
                     crate::agents::quote(words)
                 )
                 .into()
             }
-            Self::FlagNotHere { .. } => "leave it out; acpx help COMMAND has the flags there are".into(),
+            Self::FlagNotHere { .. } => "leave it out; acpx help COMMAND lists the flags".into(),
             Self::TwoAgents { name } => {
-                format!("leave one out; to say {name:?} to the agent, put it behind --").into()
+                format!("leave one out; to send {name:?} to the agent, put it after --").into()
             }
             Self::NoAgentHere { name } => {
-                format!("leave {name} out; to say it to the agent, put it behind --").into()
+                format!("leave {name} out; to send it to the agent, put it after --").into()
             }
             Self::Name(InvalidSessionName::ControlCharacter(_)) => {
                 "use a name without control characters".into()
@@ -149,25 +149,25 @@ impl UsageError {
             | Self::TwoPolicies => "keep one of them".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
-                r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help has its members"#.into()
+                r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
             }
-            Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),
+            Self::NotUnicode { .. } => "agents accept only UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
             Self::Arguments { tip: Some(tip), .. } => tip.clone().into(),
-            Self::Arguments { verb, .. } if verb.is_empty() => "acpx --help has the commands".into(),
+            Self::Arguments { verb, .. } if verb.is_empty() => "acpx --help lists the commands".into(),
             Self::Arguments { verb, message, .. } => {
                 let is_flag = message.starts_with("unexpected argument '-");
-                let may_be_said = is_flag && ["prompt", "exec"].contains(&verb.as_str());
-                let said = if may_be_said { "; to say it to the agent, put it behind --" } else { "" };
-                format!("acpx help {verb} has its flags{said}").into()
+                let may_be_text = is_flag && ["prompt", "exec"].contains(&verb.as_str());
+                let send = if may_be_text { "; to send it to the agent, put it after --" } else { "" };
+                format!("acpx help {verb} lists its flags{send}").into()
             }
         }
     }
 }
 
 impl UsageError {
-    /// What clap found in a line of this verb. It writes a paragraph with the mistake, then tips, then usage; the mistake
-    /// and the tips are of use.
+    /// An error of clap about a line of this verb. Its text is a paragraph with the error, then tips, then usage; the
+    /// usage is dropped.
     pub(super) fn of_verb(verb: &str, error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(error) {
             return Self::PermissionModes;
@@ -180,7 +180,7 @@ impl UsageError {
         let message = paragraph.collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
         let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-        // That anything can be said behind -- is true of words alone, and no help with a flag that was meant.
+        // The tip about `--` does not help with a mistyped flag.
         let tips: Vec<&str> = tips.filter(|tip| !tip.starts_with("to pass '")).collect();
         let tip = (!tips.is_empty()).then(|| tips.join("; "));
         Self::Arguments { message, tip, verb: verb.to_owned() }

@@ -1,5 +1,5 @@
-//! The verbs with their arguments and help texts, as clap reads them. What they mean is in `invocation`; those about
-//! sessions are in `sessions`.
+//! The commands with their arguments and help texts, as clap reads them. `invocation` turns them into values; those
+//! below `sessions` are in `sessions`.
 
 use std::path::PathBuf;
 
@@ -24,37 +24,36 @@ const ABOUT: &str = "tmux for coding agents: sessions of the Agent Client Protoc
 const LONG_ABOUT: &str = "\
 tmux for coding agents: sessions of the Agent Client Protocol that last
 
-A session belongs to an agent and a directory, and may have a name. It outlives the terminal it was begun in \
-and the agent it runs on: a later prompt goes on with it from anywhere below its directory, up to the root of \
-the git repository.";
+A session belongs to an agent and a directory, and may have a name. It outlives the terminal it was started in \
+and the agent it runs on: a later prompt continues it from its directory or any directory below.";
 
 const EXAMPLES: &str = "\
 Examples:
   acpx tour                            see all of it in a few seconds, with no account
-  acpx claude sessions new             begin a session with claude in this directory
-  acpx claude 'fix the tests'          go on with it
+  acpx claude sessions new             start a session with claude in this directory
+  acpx claude 'fix the tests'          prompt it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
-  acpx claude sessions watch           follow it, whoever asks; sessions replay shows it again
-  acpx pending                         what agents ask and nobody has answered
-  acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
-  acpx claude acp                      be claude for an editor, with sessions that last
-  acpx claude serve                    the same for programs that reach us over HTTP
-  acpx claude auth                     see how to log in with claude
-  acpx exec 'what is this?'            one prompt to the default agent, nothing kept
+  acpx claude sessions watch           follow it live; sessions replay shows it again
+  acpx pending                         list permission requests that wait for an answer
+  acpx claude set-mode plan            choose a mode; it is restored when the agent restarts
+  acpx claude acp                      run claude in an editor, with sessions that last
+  acpx claude serve                    the same for clients over HTTP and WebSocket
+  acpx claude auth                     show how to log in to claude
+  acpx exec 'what is this?'            one prompt to the default agent, nothing stored
   acpx --agent './mine --acp' status   an agent of your own
-  acpx --agent wss://far.example 'hi'  one on another machine; the token for it is ACPX_REMOTE_TOKEN
-  acpx --format json sessions list     every session, for a program
+  acpx --agent wss://far.example 'hi'  an agent on another machine, with its token in ACPX_REMOTE_TOKEN
+  acpx --format json sessions list     all sessions, as JSON
 
-Flags stand before or after the command. After an agent's name the first word that is no command begins the
-prompt, and everything after it is text. A prompt to the default agent is quoted, or put behind prompt.
+Flags go before or after the command. After an agent's name, the first word that is no command starts the prompt,
+and everything after it is text. Quote a prompt to the default agent, or put prompt before it.
 
-`acpx help COMMAND` has the flags of a command.";
+`acpx help COMMAND` shows the flags of a command.";
 
 const SUMMARY: &str =
-    "`acpx --help` has examples and the agents, `acpx help COMMAND` the flags of a command.";
+    "`acpx --help` shows examples and the agents, `acpx help COMMAND` the flags of a command.";
 
-/// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
+/// Adds a command's arguments and help texts; of its subcommands, all or the one on the path.
 pub(super) type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
 const VERBS: [(&str, Build); 19] = [
@@ -79,8 +78,8 @@ const VERBS: [(&str, Build); 19] = [
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
 
-/// The grammar as clap reads it: the whole of it, or with a path the verbs on it alone. To build all verbs takes as
-/// long as the rest of a command that only reads.
+/// The grammar as clap reads it: all of it, or only the commands on a path. Building all commands takes as long as the
+/// rest of a command that only reads.
 pub(super) fn grammar(path: &[&str]) -> clap::Command {
     let root = clap::Command::new("acpx")
         .version(env!("CARGO_PKG_VERSION"))
@@ -108,7 +107,7 @@ pub(super) fn with_verbs(
     command.subcommands(meant.map(|(verb, build)| build(clap::Command::new(*verb), below)))
 }
 
-/// The agents that have names, in lines of a width that fits everywhere.
+/// The names of the built-in agents, in lines of at most 96 columns.
 fn agents() -> String {
     const WIDTH: usize = 96;
     let mut lines = vec![String::from("AGENT is one of")];
@@ -122,11 +121,11 @@ fn agents() -> String {
         }
     }
     let more = "or one from \"agents\" in ACPX_HOME/config.json (default ~/.acpx/config.json).\n\
-        Without one the default agent is meant.";
+        The default agent is used if you name none.";
     format!("{}\n{more}", lines.join("\n"))
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     Prompt(PromptArgs),
@@ -154,7 +153,7 @@ pub(super) enum Verb {
     RemoteAgent(RemoteAgentArgs),
 }
 
-/// The words of a prompt, or the file it is in.
+/// The text of a prompt, or the file it is in.
 #[derive(Debug, Clone, Args)]
 pub(super) struct WordArgs {
     /// The prompt; without words it is read from stdin
@@ -163,13 +162,13 @@ pub(super) struct WordArgs {
     /// Read the prompt from this file, - for stdin; words are put after it
     #[arg(short, long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Send this image along, - for stdin, to an agent that takes images; may be given several times
+    /// Attach this image, - for stdin, if the agent supports images; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) image: Vec<PathBuf>,
-    /// Send this sound along, likewise
+    /// Attach this audio file, if the agent supports audio; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) audio: Vec<PathBuf>,
-    /// Send this file along with its content, likewise
+    /// Attach this file with its content, if the agent supports it; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) resource: Vec<PathBuf>,
 }
@@ -182,12 +181,12 @@ pub(super) enum FallbackArg {
     Never,
 }
 
-/// Say something in a session, and wait for the answer
+/// Prompt a session and wait for the answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The session must be there: `acpx sessions new` or `acpx sessions ensure` makes it.
-Words are text. What comes from stdin or --file and is a JSON array is taken as content blocks of the protocol.
-Behind -- everything is words.")]
+The session must exist: `acpx sessions new` or `acpx sessions ensure` creates it.
+Words are text. A JSON array from stdin or --file is read as content blocks of the protocol.
+After --, everything is text.")]
 #[command(override_usage = "acpx [AGENT] prompt [FLAGS] [WORDS]...\n       acpx AGENT [FLAGS] WORDS...")]
 pub(super) struct PromptArgs {
     #[command(flatten)]
@@ -206,7 +205,7 @@ pub(super) struct PromptArgs {
     /// The same as --fallback never
     #[arg(long, conflicts_with = "fallback")]
     pub(super) no_fallback: bool,
-    /// Tell a fresh session the conversation so far
+    /// Send the conversation so far to a fresh session
     #[arg(long)]
     pub(super) carry_history: bool,
     #[command(flatten)]
@@ -214,7 +213,7 @@ pub(super) struct PromptArgs {
 }
 
 impl PromptArgs {
-    /// When a fresh session may replace the one that is prompted, and what it is told.
+    /// When a fresh session may replace the prompted one, and whether it gets the conversation.
     pub(super) fn wake(&self) -> Result<WakeOptions, UsageError> {
         let fallback = match self.fallback {
             _ if self.no_fallback => Fallback::Never,
@@ -229,16 +228,16 @@ impl PromptArgs {
     }
 }
 
-/// Say one thing to an agent and keep nothing
+/// Send one prompt to an agent and store nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Words are text. What comes from stdin or --file and is a JSON array is taken as content blocks of the protocol.
-Behind -- everything is words.")]
+Words are text. A JSON array from stdin or --file is read as content blocks of the protocol.
+After --, everything is text.")]
 #[command(override_usage = "acpx [AGENT] exec [FLAGS] [WORDS]...")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) input: WordArgs,
-    /// Choose an option of the agent before the prompt; may be given several times
+    /// Set an option of the agent before the prompt; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(super) config_option: Vec<(String, String)>,
     #[command(flatten)]
@@ -255,7 +254,7 @@ pub(super) struct CancelArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Put a session into a mode of its agent; it stays with the session
+/// Set the mode of a session; acpx restores it when the agent restarts
 #[derive(Debug, Args)]
 #[command(
     override_usage = "acpx [AGENT] set-mode [FLAGS] MODE\n       acpx [AGENT] set-mode [FLAGS] --forget"
@@ -264,7 +263,7 @@ pub(super) struct SetModeArgs {
     /// The mode, by its id
     #[arg(value_name = "MODE", required_unless_present = "forget")]
     pub(super) mode: Option<String>,
-    /// Restore no mode any more; the agent keeps the one it has
+    /// Stop restoring the mode; the agent keeps the current one
     #[arg(long, conflicts_with = "mode")]
     pub(super) forget: bool,
     #[command(flatten)]
@@ -273,11 +272,11 @@ pub(super) struct SetModeArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Choose an option of a session, such as its model; it stays with the session
+/// Set an option of a session, such as its model; acpx restores it when the agent restarts
 #[derive(Debug, Args)]
 #[command(after_help = "\
-KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
-false. What a session offers stands in the hint for what it does not.")]
+KEY is an option's id or its category: model, mode, thought_level. A boolean option is true or false. If the session
+does not have the option, the hint lists those it has.")]
 #[command(
     override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE\n       acpx [AGENT] set [FLAGS] KEY --forget"
 )]
@@ -285,10 +284,10 @@ pub(super) struct SetArgs {
     /// The option
     #[arg(value_name = "KEY")]
     pub(super) key: String,
-    /// What it is to be
+    /// Its new value
     #[arg(value_name = "VALUE", required_unless_present = "forget")]
     pub(super) value: Option<String>,
-    /// Restore the option no more; the agent keeps the value it has
+    /// Stop restoring the option; the agent keeps the current value
     #[arg(long, conflicts_with = "value")]
     pub(super) forget: bool,
     #[command(flatten)]
@@ -297,7 +296,7 @@ pub(super) struct SetArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Reads an option with its value.
+/// Parses an option with its value.
 fn key_and_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     if key.trim().is_empty() {
@@ -307,7 +306,7 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Show how a session stands: its ids, its agent, the turn that runs and those that wait
+/// Show a session: its ids, its agent, the running turn and the queued prompts
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] status [FLAGS]")]
 pub(super) struct StatusArgs {
@@ -317,12 +316,12 @@ pub(super) struct StatusArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Be an agent for an editor: its sessions last, and every agent can load and resume them
+/// Serve an editor as an agent whose sessions last and can be loaded and resumed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The editor starts this instead of the agent, and speaks the Agent Client Protocol with it on stdin and stdout.
-A session goes on when the editor is closed, and is open in the shell at the same time, by its id: acpx sessions list
-has it. What the editor's agent may do, the editor is asked.
+A session continues when the editor is closed. The shell can use it at the same time by its id, which
+acpx sessions list shows. The editor answers the agent's permission requests.
 
 Zed, in settings.json:
   \"agent_servers\": {
@@ -330,22 +329,22 @@ Zed, in settings.json:
   }")]
 #[command(override_usage = "acpx [AGENT] acp [FLAGS]")]
 pub(super) struct AcpArgs {
-    /// Log in by this way in the terminal instead; an editor adds it
+    /// Log in by this method in the terminal instead; an editor adds this flag
     #[arg(long, value_name = "METHOD", hide = true)]
     pub(super) login: Option<String>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
 
-/// Look for what is wrong: with acpx here, with an agent, with a session
+/// Check acpx, an agent and a session for problems
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With an agent it is started, asked what it can do and for a session, and ended; it is never prompted. Its session in
-this directory, if there is one, is looked at too: that of -s NAME, or of an id.
-Every line says ok, warn or fail. It ends with 1 if something failed.")]
+With an agent, doctor starts it, reads its capabilities, creates a session and ends it; it never sends a prompt. It
+also checks the agent's session in this directory, or the one of -s NAME or -s ID.
+Every line begins with ok, warn or fail. The exit code is 1 if a check failed.")]
 #[command(override_usage = "acpx doctor [FLAGS] [AGENT]\n       acpx AGENT doctor [FLAGS]")]
 pub(super) struct DoctorArgs {
-    /// The agent to look at
+    /// The agent to check
     #[arg(value_name = "AGENT")]
     pub(super) named: Option<String>,
     #[command(flatten)]
@@ -354,28 +353,28 @@ pub(super) struct DoctorArgs {
     pub(super) session: SessionArgs,
 }
 
-/// See to the background process that holds the sessions
+/// Manage the background process that runs the sessions
 #[derive(Debug, Subcommand)]
 pub(super) enum HostVerb {
-    /// Show whether a host runs, and what it holds
+    /// Show whether a host runs, and its sessions
     Status(HostArgs),
-    /// Stop the host and its agents; what was said is kept
+    /// Stop the host and its agents; conversations are kept
     Stop(HostArgs),
     /// Stop the host and start another, after an update for instance
     Restart(HostArgs),
-    /// Be the host
+    /// Run the host
     #[command(hide = true)]
     Run(HostArgs),
 }
 
-/// What the host's verbs take.
+/// The flags of the host's subcommands.
 #[derive(Debug, Args)]
 pub(super) struct HostArgs {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// See a session live, die, come back, get lost and go on, in a few seconds and with no account
+/// Watch a session run, crash, restore, get lost and continue, in a few seconds and without an account
 #[derive(Debug, Args)]
 #[command(long_about = TOUR)]
 pub(crate) struct TourArgs {
@@ -385,10 +384,10 @@ pub(crate) struct TourArgs {
 }
 
 const TOUR: &str = "\
-See a session live, die, come back, get lost and go on, in a few seconds and with no account
+Watch a session run, crash, restore, get lost and continue, in a few seconds and without an account
 
-Makes a session with the built-in agent, prompts it, kills the agent with SIGKILL, prompts again and so \
-restores it, replays the conversation from the store, shows the three ids and the lineage, deletes the \
-agent's own files so that the session is lost for good, falls back openly, and closes.\n\
+Creates a session with the built-in agent, prompts it, kills the agent with SIGKILL and restores it with the \
+next prompt, replays the conversation from the store, shows the three ids and the lineage, deletes the agent's \
+own files so that the session is lost, continues in a fresh one, and closes it.\n\
 Every line that begins with $ is a command you could type. Everything happens in a temporary directory that \
 is removed at the end, or kept with --home.";

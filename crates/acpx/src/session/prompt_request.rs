@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_of_a_turn_whose_time_was_over_is_said_with_how_to_see_it() {
+    fn a_timed_out_turn_says_how_to_replay_the_rest() {
         let hints = |code: &str, replay| {
             let request = RequestId::new("r").unwrap();
             let mut result = PromptResult::new(ResultIds::default(), request, TurnStatus::Failed);
@@ -317,6 +317,6 @@ mod tests {
         assert_eq!(hints("TIMEOUT", Some("acpx x")), Some(kept));
         assert_eq!(hints("TIMEOUT", None), Some(lost));
         // An unsent turn has no output.
-        assert_eq!(hints("AGENT_DIED", Some("acpx x")), None);
+        assert_eq!(hints("AGENT_DIED", Some("acpx x")).as_deref(), ErrorCode::AgentDied.hint());
     }
 }

@@ -18,7 +18,7 @@ fn usage_error_exits_with_2_and_prints_text_or_json() {
     let place = Place::new();
     let (message, hint) = (
         "unexpected argument '--bogus' found",
-        "acpx help exec has its flags; to say it to the agent, put it behind --",
+        "acpx help exec lists its flags; to send it to the agent, put it after --",
     );
     let text = Done { out: String::new(), err: format!("acpx: {message}\nhint: {hint}\n"), code: Some(2) };
     assert_eq!(place.acpx(&["claude", "exec", "--bogus", "hi"]), text);
@@ -27,7 +27,7 @@ fn usage_error_exits_with_2_and_prints_text_or_json() {
     assert_eq!(found, Done { out: String::new(), err: quiet, code: Some(2) });
     for (line, hint) in [
         (&["--format", "json", "claude", "exec", "--bogus"][..], hint),
-        (&["sessions", "show", "--bogus", "--format=json"], "acpx help sessions show has its flags"),
+        (&["sessions", "show", "--bogus", "--format=json"], "acpx help sessions show lists its flags"),
         (&["exec", "--bogus", "--format", "json", "--json-strict"], hint),
     ] {
         let found = place.acpx(line);

@@ -69,7 +69,7 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     };
     let problem = "autoDeny must be an array of strings";
     let inline = failed(&["--permission-policy", r#"{"autoDeny":7}"#]);
-    let message = format!("the JSON of --permission-policy is no policy: {problem}");
+    let message = format!("the JSON of --permission-policy is not a policy: {problem}");
     assert_eq!(inline, ("USAGE".to_owned(), message, Some(2)));
     let file = failed(&["--permission-policy", "wrong.json"]);
     let message = format!("{}: autoDeny[0] must be a string with something in it", wrong.display());
