@@ -353,7 +353,7 @@ impl CliError {
     }
 
     /// Replaces hints that assume a stored record, for a command that leaves none.
-    pub(crate) fn with_nothing_kept(self) -> Self {
+    pub(crate) fn without_record(self) -> Self {
         match self {
             Self::Remote(error) => {
                 let hint = error.code.hint_without_record().map(str::to_owned).or(error.hint);

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use crate::cli::{Request, UsageError, format_wish};
+use crate::cli::{Request, UsageError, requested_format};
 use crate::error::{CliError, CliExit};
 use crate::session::settings::LazyConfig;
 
@@ -36,7 +36,7 @@ pub fn run() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         let is_usage_error = matches!(error, CliError::Usage(_) | CliError::Agent(_));
-        output::report(&error, config.format_for(format_wish(&shown, is_usage_error)))
+        output::report(&error, config.format_for(requested_format(&shown, is_usage_error)))
     })
 }
 

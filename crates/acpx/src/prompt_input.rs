@@ -55,7 +55,7 @@ pub(crate) enum InputError {
     #[error("timed out while reading the prompt")]
     TimedOut(Duration),
     /// Stdin is requested twice, but can be read only once.
-    #[error("stdin is wanted for more than one thing")]
+    #[error("stdin is used more than once")]
     StdinTwice,
     /// It does not fit into one line of the protocol.
     #[error("the prompt is longer than {} MiB", LONGEST / (1024 * 1024))]
@@ -81,9 +81,9 @@ impl InputError {
             Self::NoThread(_) => "try again",
             Self::TimedOut(_) => "give the prompt as words, or more time with --timeout",
             Self::StdinTwice => "give all but one of them as files",
-            Self::TooLong => "put the text into a file and tell the agent its name",
+            Self::TooLong => "put the text into a file and sender the agent its name",
             Self::Attachment(error) => error.hint(),
-            Self::Block(_) => "mend the block; what is no block is given as words, or does not begin with [",
+            Self::Block(_) => "correct the block; pass other text as words, or do not begin it with [",
         }
     }
 }
@@ -124,18 +124,18 @@ pub(crate) fn read_within(
 ) -> Result<Arc<str>, InputError> {
     let Some(limit) = limit else { return read(input, cwd, &mut OfProgram::default()) };
     let (input, cwd) = (input.clone(), cwd.to_owned());
-    let (tell, told) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     // A blocking read cannot be cancelled; after the limit its thread ends with the program.
     let reader = std::thread::Builder::new().name("prompt".to_owned());
-    let reading = move || drop(tell.send(read(&input, &cwd, &mut OfProgram::default())));
+    let reading = move || drop(sender.send(read(&input, &cwd, &mut OfProgram::default())));
     reader.spawn(reading).map_err(InputError::NoThread)?;
-    told.recv_timeout(limit).map_err(|_| InputError::TimedOut(limit))?
+    receiver.recv_timeout(limit).map_err(|_| InputError::TimedOut(limit))?
 }
 
 /// The prompt's content blocks as a JSON array. Files are relative to `cwd`.
 fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     if input.attachments.is_empty() {
-        return said(input, cwd, stdin);
+        return prompt_blocks(input, cwd, stdin);
     }
     let is_file_stdin = input.file.as_ref().is_some_and(|file| file.as_os_str() == STDIN);
     let along = input.attachments.iter().filter(|attachment| attachment.is_stdin()).count();
@@ -147,14 +147,14 @@ fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
     }
     let is_all = input.file.is_none() && input.words.is_empty();
     // Stdin that is an attachment is not also the prompt.
-    let said = if is_all && along > 0 { Err(InputError::Missing) } else { said(input, cwd, stdin) };
-    let said = match said {
+    let text = if is_all && along > 0 { Err(InputError::Missing) } else { prompt_blocks(input, cwd, stdin) };
+    let text = match text {
         // Attachments alone are a valid prompt.
         Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => "[]".into(),
-        said => said?,
+        text => text?,
     };
-    let mut length = said.len();
-    let mut blocks = said.strip_suffix(']').unwrap_or(&said).to_owned();
+    let mut length = text.len();
+    let mut blocks = text.strip_suffix(']').unwrap_or(&text).to_owned();
     for attachment in &input.attachments {
         let block = attachment.block(cwd, stdin.reader())?.to_string();
         length += block.len();
@@ -176,7 +176,7 @@ pub(crate) fn words_look_like_blocks(input: &PromptWords) -> bool {
 }
 
 /// The prompt without attachments: words, a file or stdin.
-fn said(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+fn prompt_blocks(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     let words = input.words.join(" ");
     let words = words.trim();
     if let Some(file) = &input.file {

@@ -37,7 +37,7 @@ fn a_quoted_word_is_one_word_again() {
 }
 
 #[test]
-fn every_name_of_the_table_is_its_own_canonical_form_and_is_there_once() {
+fn built_in_agent_names_are_canonical_and_unique() {
     let names: Vec<&str> = built_in_names().collect();
     let once: std::collections::BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!((names.len(), once.len()), (27, 27));

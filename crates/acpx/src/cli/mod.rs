@@ -7,13 +7,13 @@
 
 mod demo_agent;
 mod flags;
-mod format_wish;
 mod help;
 mod invocation;
 mod login;
 mod options;
 mod pending;
 mod remote;
+mod requested_format;
 mod reserved;
 mod scan;
 mod sessions;
@@ -25,7 +25,6 @@ use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
-pub(crate) use self::format_wish::{FormatWish, format_wish};
 pub(crate) use self::invocation::{
     AgentChoice, AnswerCommand, CliCommand, CliOptions, ExecCommand, HostCommand, Invocation, ListCommand,
     MigrateCommand, OutputOptions, PromptAttachment, PromptCommand, PromptWords, ReplayCommand, ServeCommand,
@@ -34,6 +33,7 @@ pub(crate) use self::invocation::{
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
 pub(crate) use self::remote::RemoteAgentArgs;
+pub(crate) use self::requested_format::{RequestedFormat, requested_format};
 pub(crate) use self::scan::is_verb;
 pub(crate) use self::usage::UsageError;
 pub(crate) use self::verbs::TourArgs;

@@ -669,8 +669,8 @@ fn configured_agents_are_read_only_for_unknown_words() {
 
 #[test]
 fn format_flag_is_found_in_an_invalid_line() {
-    let wish = |format, strict| FormatWish { format, strict };
-    let cases: &[(&[&str], FormatWish)] = &[
+    let wish = |format, strict| RequestedFormat { format, strict };
+    let cases: &[(&[&str], RequestedFormat)] = &[
         (&["--format", "json", "--bogus"], wish(Some(Format::Json), false)),
         (&["claude", "exec", "--bogus", "--format=quiet"], wish(Some(Format::Quiet), false)),
         (&["hepl", "--format", "json"], wish(Some(Format::Json), false)),
@@ -682,9 +682,9 @@ fn format_flag_is_found_in_an_invalid_line() {
         (&["--format"], wish(None, false)),
     ];
     for (line, expected) in cases {
-        assert_eq!(format_wish(&words(line), false), *expected, "{line:?}");
+        assert_eq!(requested_format(&words(line), false), *expected, "{line:?}");
     }
-    let anywhere: &[(&[&str], FormatWish)] = &[
+    let anywhere: &[(&[&str], RequestedFormat)] = &[
         (
             &["--nope", "a", "--nope2", "b", "--format", "json", "--json-strict", "status"],
             wish(Some(Format::Json), true),
@@ -694,7 +694,7 @@ fn format_flag_is_found_in_an_invalid_line() {
         (&["--cwd", "--format", "json"], wish(None, false)),
     ];
     for (line, expected) in anywhere {
-        assert_eq!(format_wish(&words(line), true), *expected, "{line:?}");
+        assert_eq!(requested_format(&words(line), true), *expected, "{line:?}");
     }
 }
 
@@ -715,7 +715,7 @@ proptest! {
         terminal: bool,
     ) {
         drop(parse::<CliError>(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
-        format_wish(&line, terminal);
+        requested_format(&line, terminal);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::output::{Console, LoginList, LoginOutcome, TerminalForm, logged, logi
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::waiting_for;
 use crate::session::interrupt::InterruptWatcher;
-use crate::session::own_engine::{kept_by_login, login_engine};
+use crate::session::own_engine::{login_engine, programs_kept_by_login};
 use crate::session::settings::CommandSettings;
 use crate::terminal::prompt::TerminalPrompter;
 use crate::terminal::tty::ControllingTerminal;
@@ -199,8 +199,10 @@ async fn in_terminal(
         _ => stdio::shown_to_people(),
     };
     command.stdout(shown);
-    let (keep, tag) =
-        (kept_by_login(settings), HostLocator::of_environment()?.tag().and_then(Tag::of_this_process));
+    let (keep, tag) = (
+        programs_kept_by_login(settings),
+        HostLocator::of_environment()?.tag().and_then(Tag::of_this_process),
+    );
     Spawner::keeping(tag.clone(), &keep).mark(&mut command);
     command.env(RECORD_VARIABLE, MARK);
     let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;

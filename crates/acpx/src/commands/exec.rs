@@ -24,7 +24,7 @@ use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::{OwnEngine, own_engine};
-use crate::session::prompt_request::{PromptSubmission, done, told_ids};
+use crate::session::prompt_request::{PromptSubmission, done, ids_of_outcome};
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
@@ -101,17 +101,17 @@ fn finish(
     let outcome = ended.map_err(|trouble| match trouble {
         HostSessionError::Lost => HostError::Lost.into(),
         HostSessionError::Stopped(stop) => stop.into(),
-        HostSessionError::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
+        HostSessionError::Failed(error) => error.without_record().with_login_of(&settings.typed_agent()),
     })?;
-    let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
+    let ids = ids_of_outcome(&outcome).map_or_else(ResultIds::default, ResultIds::from);
     let ending = submission.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
-    ending.result.say_that_nothing_is_kept();
-    ending.result.say_what_was_missing(&settings.typed_agent(), view.timeout_cause());
-    ending.result.say_why_denied(view.denied(), submission.permission_terms(false));
-    ending.result.say_what_to_leave_out(&command.input.attachments);
+    ending.result.explain_missing_record();
+    ending.result.explain_timeout(&settings.typed_agent(), view.timeout_cause());
+    ending.result.explain_denial(view.denied(), submission.permission_terms(false));
+    ending.result.add_attachment_hint(&command.input.attachments);
     if !is_all {
-        ending.result.say_that_there_is_more(None);
+        ending.result.add_replay_hint(None);
     }
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
@@ -156,7 +156,7 @@ async fn turn(
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
     let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
-    setup_request::say_what_is_shown(new.wanted(), &answer, talk.console);
+    setup_request::report_applied_settings(new.wanted(), &answer, talk.console);
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup_request::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

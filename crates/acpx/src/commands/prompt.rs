@@ -26,7 +26,7 @@ use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, agent_lives, lost_among};
-use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, told_ids};
+use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, ids_of_outcome};
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
@@ -94,13 +94,13 @@ pub(super) fn run(
             PromptCommandResult::Detached { has_begun } => detached(has_begun, &mut console),
             PromptCommandResult::Over(ending) => {
                 let PromptCompletion { mut result, exit } = *ending;
-                result.say_what_was_missing(&typed, view.timeout_cause());
-                result.say_why_denied(view.denied(), submission.permission_terms(true));
+                result.explain_timeout(&typed, view.timeout_cause());
+                result.explain_denial(view.denied(), submission.permission_terms(true));
                 if let Some(next) = unshown {
                     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
-                    result.say_that_there_is_more(Some(&replay));
+                    result.add_replay_hint(Some(&replay));
                 }
-                result.say_what_to_leave_out(&input.attachments);
+                result.add_attachment_hint(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
@@ -175,7 +175,7 @@ async fn ask(
         PromptOutcome::Detached { has_begun } => return Ok(PromptCommandResult::Detached { has_begun }),
         outcome => outcome,
     };
-    let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
+    let ids = ids_of_outcome(&outcome).unwrap_or_else(|| record.identity());
     let ending = submission.ending(&outcome, ResultIds::from(ids));
     let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
     Ok(PromptCommandResult::Over(ending.ok_or_else(bad)?.into()))
@@ -195,7 +195,7 @@ async fn attempt(
         talk.watch(&client, id).await?;
     }
     let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
-    setup_request::say_what_is_shown(resume.wanted(), &answer, talk.console);
+    setup_request::report_applied_settings(resume.wanted(), &answer, talk.console);
     if let Some((_, meta)) = setup_request::read(&answer) {
         output::report_kept_settings(&meta, talk.console);
         if let Some(how) = &meta.agent.awakening {

@@ -59,7 +59,7 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(
         }
         let hosts = Hosts {
             directory: locator.place.home().to_owned(),
-            bridge: Box::new(move |client| locator.bridge_from_elsewhere(client)),
+            bridge: Box::new(move |client| locator.bridge_for_remote_client(client)),
             no_host: |error| output::log(&format!("no host for a client: {}", with_causes(error))),
         };
         let server = HttpServer::new(hosts, home, client, guard, allowance);

@@ -46,7 +46,7 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<()
         // Unreadable options count as none.
         let config_options: Vec<Box<RawValue>> =
             config_options.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
-        setup_request::say_what_is_shown(resume.wanted(), &reply, &mut console);
+        setup_request::report_applied_settings(resume.wanted(), &reply, &mut console);
         let shown = setup_request::shown(&reply, command.option.as_deref());
         let value = &shown.unwrap_or_else(|| SettingValue::Id(value.as_str().into()));
         let woken = meta.agent.awakening.filter(|how| how.by != "live");

@@ -24,7 +24,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let lookup = RecordLookup::open()?;
-        let record = lookup.meant(settings, SessionFilter::Open).await?;
+        let record = lookup.selected(settings, SessionFilter::Open).await?;
         let (Some(record), Some(store)) = (record, lookup.store()) else {
             no_session(&settings.agent, &mut console)?;
             // An editor's session without a scope counts too.

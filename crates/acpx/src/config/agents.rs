@@ -82,7 +82,7 @@ fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
         return if own.is_some() {
             Err(entry.wrong(EXPECTED))
         } else {
-            elsewhere(&url, members.get("tokenFile"))
+            remote_agent(&url, members.get("tokenFile"))
         };
     }
     match (members.get("argv"), members.get("command"), members.get("args")) {
@@ -97,7 +97,7 @@ fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
 }
 
 /// The command of a remote agent.
-fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
+fn remote_agent(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
     let mut words = vec![url.word()?];
     if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
         return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));

@@ -149,51 +149,51 @@ mod tests {
 
     #[test]
     fn a_configured_credential_is_exported_under_three_names_and_overrides_nothing() {
-        let given = credentials(&[("my-key", "s3cret"), ("empty", "")]);
-        let told = given.add_to(environment(&[("HOME", "/h")]), Some(&agent("a")));
+        let configured = credentials(&[("my-key", "s3cret"), ("empty", "")]);
+        let merged = configured.add_to(environment(&[("HOME", "/h")]), Some(&agent("a")));
         let expected =
             [("HOME", "/h"), ("my-key", "s3cret"), ("MY_KEY", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
-        assert_eq!(told, environment(&expected));
-        let told = given.add_to(environment(&[("MY_KEY", "mine")]), Some(&agent("a")));
+        assert_eq!(merged, environment(&expected));
+        let merged = configured.add_to(environment(&[("MY_KEY", "mine")]), Some(&agent("a")));
         let expected = [("MY_KEY", "mine"), ("my-key", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
-        assert_eq!(told, environment(&expected));
+        assert_eq!(merged, environment(&expected));
     }
 
     #[test]
-    fn what_the_environment_says_counts_more_than_the_configuration() {
-        let told = credentials(&[("key", "configured")])
-            .add_to(environment(&[("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", "")]), Some(&agent("a")));
-        let expected = [("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", ""), ("key", "said"), ("KEY", "said")];
-        assert_eq!(told, environment(&expected));
+    fn environment_credential_overrides_the_configuration() {
+        let merged = credentials(&[("key", "configured")])
+            .add_to(environment(&[("ACPX_AUTH_KEY", "set"), ("ACPX_AUTH_NONE", "")]), Some(&agent("a")));
+        let expected = [("ACPX_AUTH_KEY", "set"), ("ACPX_AUTH_NONE", ""), ("key", "set"), ("KEY", "set")];
+        assert_eq!(merged, environment(&expected));
     }
 
     #[test]
-    fn a_variable_that_an_agent_is_known_to_read_is_a_credential_for_it_alone() {
+    fn known_credential_variable_counts_for_its_agent_only() {
         let variables = [("XAI_API_KEY", "x")];
-        let told = Credentials::default().add_to(environment(&variables), Some(&agent("grok agent stdio")));
-        assert_eq!(told, environment(&[("XAI_API_KEY", "x"), ("ACPX_AUTH_XAI_API_KEY", "x")]));
-        let told = Credentials::default().add_to(environment(&variables), Some(&agent("grok")));
-        assert_eq!(told, environment(&variables));
+        let merged = Credentials::default().add_to(environment(&variables), Some(&agent("grok agent stdio")));
+        assert_eq!(merged, environment(&[("XAI_API_KEY", "x"), ("ACPX_AUTH_XAI_API_KEY", "x")]));
+        let merged = Credentials::default().add_to(environment(&variables), Some(&agent("grok")));
+        assert_eq!(merged, environment(&variables));
         assert_eq!(Credentials::default().add_to(environment(&variables), None), environment(&variables));
         assert_eq!(Credentials::readers().collect::<Vec<_>>(), ["grok-build"]);
     }
 
     #[test]
-    fn a_credential_is_said_to_be_where_it_comes_from() {
-        let given = credentials(&[("api-key", "s3cret")]);
+    fn credential_source_is_reported() {
+        let configured = credentials(&[("api-key", "s3cret")]);
         let grok = agent("grok agent stdio");
         let source =
-            |way: &str, variables: &[(&str, &str)]| given.source(way, &environment(variables), &grok);
+            |way: &str, variables: &[(&str, &str)]| configured.source(way, &environment(variables), &grok);
         let variable = |name: &str| Some(CredentialSource::Variable(name.to_owned()));
         assert_eq!(source("api-key", &[]), Some(CredentialSource::Configuration));
-        assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "said")]), variable("ACPX_AUTH_API_KEY"));
+        assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "set")]), variable("ACPX_AUTH_API_KEY"));
         assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "")]), Some(CredentialSource::Configuration));
         assert_eq!(source("xai.api_key", &[("XAI_API_KEY", "x")]), variable("XAI_API_KEY"));
         assert_eq!(source("oauth", &[("XAI_API_KEY", "x")]), None);
     }
 
     #[test]
-    fn nobody_can_print_a_credential() {
+    fn credentials_are_not_printed() {
         assert_eq!(format!("{:?}", credentials(&[("key", "s3cret")])), r#"["key"]"#);
     }
 }

@@ -59,7 +59,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
 }
 
 #[test]
-fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
+fn wrong_type_error_names_file_and_key_but_no_value() {
     let cases = [
         ("[]", "the file must be an object"),
         (r#"{"defaultAgent":" "}"#, "defaultAgent must be a non-empty string"),
@@ -154,12 +154,12 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
 }
 
 #[test]
-fn how_an_agent_behaves_is_read_for_a_built_in_one_too_and_what_is_wrong_is_named_by_its_member() {
+fn agent_profiles_are_read_and_wrong_members_are_named() {
     let text =
         r#"{"agents":{"Gemini":{"profile":{"waitBeforeLoad":"none"}},"mine":{"argv":["m"],"profile":{}}}}"#;
     let config = parse(text).unwrap();
-    let said = AgentProfile { wait_before_load: Some(LoadWait::None), ..AgentProfile::default() };
-    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&said), Ok(None)));
+    let expected = AgentProfile { wait_before_load: Some(LoadWait::None), ..AgentProfile::default() };
+    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&expected), Ok(None)));
     assert_eq!(config.profile("mine").as_deref(), Some(&AgentProfile::default()));
     assert_eq!(config.agent_names(), ["mine"]);
     let cases = [
@@ -188,7 +188,7 @@ fn a_version_that_is_not_spoken_is_no_protocol_of_an_agent() {
 }
 
 #[test]
-fn a_file_that_is_not_there_says_nothing_and_one_that_cannot_be_read_is_an_error() {
+fn missing_config_is_empty_and_unreadable_config_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("config.json");
     let nothing = Config { file: file.clone(), ..Config::default() };
@@ -262,7 +262,7 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
 }
 
 #[test]
-fn what_nobody_reads_is_named_by_its_key_and_never_by_its_value() {
+fn unknown_config_keys_are_named_without_values() {
     let text = r#"{"defaultPermision":"s3cret","agents":{
         "mine":{"argv":["m"],"evn":{"A":"s3cret"},"profile":{"bogus":1,"errors":[{"code":1,"reading":"lost","x":2}]}},
         "other":{"argv":["o"],"cwd":"/"},"sessions":{"argv":["s"]},"flow":{"argv":["f"]}}}"#;
@@ -283,7 +283,7 @@ fn what_nobody_reads_is_named_by_its_key_and_never_by_its_value() {
 }
 
 #[test]
-fn what_is_set_for_an_agent_takes_the_place_of_what_is_there_and_is_never_printed() {
+fn agent_environment_replaces_inherited_variables_and_is_not_printed() {
     let text = r#"{"agents":{"claude":{"env":{"FOO":"s3cret","EMPTY":""}}}}"#;
     let config = parse(text).unwrap();
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -302,8 +302,8 @@ fn what_is_set_for_an_agent_takes_the_place_of_what_is_there_and_is_never_printe
             "agents.a.env.A=B must be under a name that a variable can have, without \"=\"",
         ),
     ] {
-        let said = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"env":{env}}}}}}}"#));
-        assert_eq!(said, format!("/h/config.json: {message}"));
+        let error = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"env":{env}}}}}}}"#));
+        assert_eq!(error, format!("/h/config.json: {message}"));
     }
 }
 
@@ -322,7 +322,7 @@ fn secret_env_names_the_variables_of_an_agent_that_are_secrets() {
         (r#"["LICENCE=s3cret"]"#, format!("secretEnv[0] {name}")),
         (r#"[""]"#, format!("secretEnv[0] {name}")),
     ] {
-        let said = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"secretEnv":{names}}}}}}}"#));
-        assert_eq!(said, format!("/h/config.json: agents.a.{message}"));
+        let error = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"secretEnv":{names}}}}}}}"#));
+        assert_eq!(error, format!("/h/config.json: agents.a.{message}"));
     }
 }

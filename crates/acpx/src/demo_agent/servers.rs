@@ -33,7 +33,7 @@ pub(super) struct SessionServers {
 /// One server of a session.
 #[derive(Clone)]
 pub(super) struct SessionServer {
-    given: McpServer,
+    config: McpServer,
     pub(super) state: ServerState,
 }
 
@@ -54,11 +54,11 @@ impl SessionServers {
         &self,
         session: &AcpSessionId,
         cwd: &AbsolutePath,
-        given: &[McpServer],
+        config: &[McpServer],
     ) -> Vec<UpdateBody> {
         let running: Vec<SessionServer> =
             self.of(session).into_iter().filter(SessionServer::is_connected).collect();
-        let servers = self.connect(cwd, given, &running).await;
+        let servers = self.connect(cwd, config, &running).await;
         let notices = servers.iter().filter_map(SessionServer::notice).collect();
         // A request that is cancelled while connecting changes nothing.
         let mut dropped = self.sessions.lock().insert(session.clone(), servers.clone()).unwrap_or_default();
@@ -70,38 +70,38 @@ impl SessionServers {
     async fn connect(
         &self,
         cwd: &AbsolutePath,
-        given: &[McpServer],
+        config: &[McpServer],
         running: &[SessionServer],
     ) -> Vec<SessionServer> {
-        let mut places: Vec<Option<SessionServer>> = vec![None; given.len()];
+        let mut slots: Vec<Option<SessionServer>> = vec![None; config.len()];
         let mut connecting = JoinSet::new();
-        for (index, server) in given.iter().enumerate() {
-            let is_again = given[..index].iter().any(|earlier| earlier.name == server.name);
+        for (index, server) in config.iter().enumerate() {
+            let is_again = config[..index].iter().any(|earlier| earlier.name == server.name);
             if is_again {
                 let state = ServerState::Failed(McpFailure::NotStarted("another server has its name".into()));
-                places[index] = Some(SessionServer { given: server.clone(), state });
-            } else if let Some(running) = running.iter().find(|running| running.given == *server) {
-                places[index] = Some(running.clone());
+                slots[index] = Some(SessionServer { config: server.clone(), state });
+            } else if let Some(running) = running.iter().find(|running| running.config == *server) {
+                slots[index] = Some(running.clone());
             } else {
-                let (connector, cwd, given) = (self.connector(), cwd.clone(), server.clone());
+                let (connector, cwd, config) = (self.connector(), cwd.clone(), server.clone());
                 // The state that remains if the task panics.
                 let state = ServerState::Failed(McpFailure::Closed);
-                places[index] = Some(SessionServer { given: given.clone(), state });
+                slots[index] = Some(SessionServer { config: config.clone(), state });
                 connecting.spawn(async move {
-                    let state = match connector.connect(&given, &cwd).await {
+                    let state = match connector.connect(&config, &cwd).await {
                         Ok(connection) => ServerState::Connected(Arc::new(connection)),
                         Err(failure) => ServerState::Failed(failure),
                     };
-                    (index, SessionServer { given, state })
+                    (index, SessionServer { config, state })
                 });
             }
         }
         while let Some(connected) = connecting.join_next().await {
             if let Ok((index, server)) = connected {
-                places[index] = Some(server);
+                slots[index] = Some(server);
             }
         }
-        places.into_iter().flatten().collect()
+        slots.into_iter().flatten().collect()
     }
 
     /// The servers of a session.
@@ -170,11 +170,11 @@ impl SessionServers {
         for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
             // An unwatched signal ends this process as usual, and the kernel ends the servers.
             let Ok(mut signals) = signal(kind) else { continue };
-            let told = self.signal.clone();
+            let signal = self.signal.clone();
             // The task ends with its signal or with the runtime.
             tokio::spawn(async move {
                 if signals.recv().await.is_some() {
-                    told.send_replace(u8::try_from(kind.as_raw_value()).ok());
+                    signal.send_replace(u8::try_from(kind.as_raw_value()).ok());
                 }
             });
         }
@@ -204,7 +204,7 @@ impl Drop for ServerSetupGuard {
 
 impl SessionServer {
     pub(super) fn name(&self) -> &str {
-        &self.given.name
+        &self.config.name
     }
 
     fn is_same_as(&self, other: &Self) -> bool {

@@ -86,8 +86,8 @@ impl DemoAgent {
 
     /// Gives a restored session exactly the servers of this request; a resume that names none has none.
     async fn connect(&self, call: &RestoreCall, kept: &ArchiveSession) -> Vec<UpdateBody> {
-        let given = call.mcp_servers.as_deref().unwrap_or_default();
-        self.servers.set_up(&call.session, &kept.cwd, given).await
+        let servers = call.mcp_servers.as_deref().unwrap_or_default();
+        self.servers.set_up(&call.session, &kept.cwd, servers).await
     }
 
     fn restore(&self, kept: &ArchiveSession) -> SessionSetup {
@@ -108,11 +108,11 @@ impl DemoAgent {
         }
     }
 
-    fn kept(&self, session: &AcpSessionId) -> Result<ArchiveSession, CallError> {
+    fn archived(&self, session: &AcpSessionId) -> Result<ArchiveSession, CallError> {
         self.read(session)?.ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
-    fn keep(&self, session: &AcpSessionId, lines: &[ArchiveLine]) -> Result<(), CallError> {
+    fn append_live(&self, session: &AcpSessionId, lines: &[ArchiveLine]) -> Result<(), CallError> {
         let live = self.known(session)?;
         self.append(session, &live.cwd, lines)
     }
@@ -170,7 +170,7 @@ impl AgentService for DemoAgent {
         if let Some(fault) = self.settings.load_fault {
             return Err(fault.error(&call.session));
         }
-        let kept = self.kept(&call.session)?;
+        let kept = self.archived(&call.session)?;
         let unclaimed = self.unclaimed(&call.session);
         let failed = self.connect(&call, &kept).await;
         let mut setup = self.restore(&kept);
@@ -189,7 +189,7 @@ impl AgentService for DemoAgent {
             return Err(fault.error(&call.session));
         }
         let how = call.replay_from.as_deref().map(|cursor| self.replay_from(cursor)).transpose()?;
-        let kept = self.kept(&call.session)?;
+        let kept = self.archived(&call.session)?;
         let unclaimed = self.unclaimed(&call.session);
         let failed = self.connect(&call, &kept).await;
         let mut setup = self.restore(&kept);
@@ -234,7 +234,7 @@ impl AgentService for DemoAgent {
         }
         // The mode of a session that is not archived yet stays in memory.
         if self.read(&call.session)?.is_some() {
-            self.keep(
+            self.append_live(
                 &call.session,
                 &[ArchiveLine::Mode { mode: call.mode.clone(), at: now().to_string() }],
             )?;
@@ -255,7 +255,7 @@ impl AgentService for DemoAgent {
         let live = self.known(&call.session)?;
         let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
         let message = user_message(turns.len());
-        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty(), &message))?;
+        self.append_live(&call.session, &first_lines(&call, &live, turns.is_empty(), &message))?;
         link.inserted(&message, &Meta::new()).await;
         self.log(format_args!("prompt {}: {:?}", call.session, call.text));
         let mut turn = DemoTurn {
@@ -264,11 +264,11 @@ impl AgentService for DemoAgent {
             earlier: turns.into_iter().map(|turn| turn.text).collect(),
             link,
             cancellation,
-            said: Vec::new(),
+            sent: Vec::new(),
             mode: None,
             tools: 0,
             messages: 0,
-            saying: None,
+            current: None,
             servers: self.servers.clone(),
             text: call.text,
         };
@@ -276,7 +276,7 @@ impl AgentService for DemoAgent {
         if let Some(mode) = &turn.mode {
             self.remember_mode(&call.session, mode);
         }
-        self.keep(&call.session, &last_lines(turn, ended.as_ref().ok()))?;
+        self.append_live(&call.session, &last_lines(turn, ended.as_ref().ok()))?;
         ended.map(Into::into)
     }
 }
@@ -295,8 +295,8 @@ fn first_lines(call: &PromptCall, live: &DemoSession, is_first: bool, message: &
 /// Lines to archive when a turn has ended.
 fn last_lines(turn: DemoTurn, reason: Option<&StopReason>) -> Vec<ArchiveLine> {
     let at = now().to_string();
-    let said = turn.said.iter().map(|update| ArchiveLine::Update(raw(update.as_json())));
-    let mut lines: Vec<ArchiveLine> = said.collect();
+    let updates = turn.sent.iter().map(|update| ArchiveLine::Update(raw(update.as_json())));
+    let mut lines: Vec<ArchiveLine> = updates.collect();
     lines.extend(turn.mode.map(|mode| ArchiveLine::Mode { mode, at: at.clone() }));
     lines.push(ArchiveLine::End { at, stop_reason: reason.map(|reason| reason.as_str().into()) });
     lines
@@ -317,8 +317,8 @@ fn replay(kept: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<Up
 
 async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), CallError> {
     for update in updates {
-        let told = link.update(session, update).await;
-        told.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
+        let sent = link.update(session, update).await;
+        sent.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ impl DemoTurn {
         let servers = self.servers.of(&self.session);
         let lines: String = servers.iter().map(SessionServer::line).collect();
         let words = if lines.is_empty() { "This session has no MCP servers.\n".into() } else { lines };
-        self.say(words).await;
+        self.send_text(words).await;
     }
 
     /// Sends the tools of a server.
@@ -26,7 +26,7 @@ impl DemoTurn {
             Ok(found) => found.line(),
             Err(words) => words,
         };
-        self.say(words).await;
+        self.send_text(words).await;
     }
 
     /// Calls an MCP tool as a tool call of the turn, after requesting permission.
@@ -34,14 +34,15 @@ impl DemoTurn {
         let connection = match self.connection_of(wanted) {
             Ok(connection) => connection,
             Err(words) => {
-                self.say(words).await;
+                self.send_text(words).await;
                 return Ok(());
             }
         };
         let arguments = match &wanted.arguments {
             Ok(arguments) => arguments.clone(),
             Err(problem) => {
-                self.say(format!("The arguments of {} are no JSON object: {problem}.\n", wanted.tool)).await;
+                self.send_text(format!("The arguments of {} are no JSON object: {problem}.\n", wanted.tool))
+                    .await;
                 return Ok(());
             }
         };
@@ -54,10 +55,10 @@ impl DemoTurn {
             .status(ToolCallStatus::Pending)
             .raw_input(Value::Object(arguments.clone()));
         if let Err(refusal) = self.ask(call).await? {
-            self.say(format!("The call was {refusal}.\n")).await;
+            self.send_text(format!("The call was {refusal}.\n")).await;
             return Ok(());
         }
-        self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+        self.send_update(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
         let cancelled = async {
             self.cancellation.requested().await;
         };
@@ -76,14 +77,14 @@ impl DemoTurn {
                 let words = format!("MCP server {} failed: {failure}.\n", wanted.server);
                 let failed = report().status(ToolCallStatus::Failed);
                 if failure == McpFailure::Cancelled {
-                    self.tell(UpdateBody::tool_call_update(failed)).await;
+                    self.send_update(UpdateBody::tool_call_update(failed)).await;
                     return Err(DemoTurnStop::Because(StopReason::cancelled()));
                 }
                 (failed.output(ToolOutput::Text(failure.to_string())), words)
             }
         };
-        self.tell(UpdateBody::tool_call_update(done)).await;
-        self.say(words).await;
+        self.send_update(UpdateBody::tool_call_update(done)).await;
+        self.send_text(words).await;
         Ok(())
     }
 

@@ -31,14 +31,14 @@ pub(super) struct DemoTurn {
     pub(super) link: TurnLink,
     pub(super) cancellation: Cancellation,
     /// Updates sent so far, to be archived.
-    pub(super) said: Vec<UpdateBody>,
+    pub(super) sent: Vec<UpdateBody>,
     /// The mode that the turn switched to, to be archived.
     pub(super) mode: Option<String>,
     pub(super) tools: usize,
     /// Number of messages begun so far.
     pub(super) messages: usize,
     /// The kind of the current message; `None` if the next text starts a new one.
-    pub(super) saying: Option<DemoMessageKind>,
+    pub(super) current: Option<DemoMessageKind>,
     pub(super) servers: SessionServers,
 }
 
@@ -83,7 +83,7 @@ impl DemoTurn {
 
     async fn step(&mut self, step: &DemoStep) -> Result<(), DemoTurnStop> {
         match step {
-            DemoStep::Echo => self.say(format!("You said: {}", self.text)).await,
+            DemoStep::Echo => self.send_text(format!("You said: {}", self.text)).await,
             DemoStep::Chunks(count) => return self.chunks(*count).await,
             DemoStep::Think => self.think(format!("Thinking about: {}", self.text)).await,
             DemoStep::Plan => self.plan().await,
@@ -91,7 +91,7 @@ impl DemoTurn {
             DemoStep::Permission => return self.permission().await,
             DemoStep::Mode(mode) => self.go_into(mode).await,
             DemoStep::WaitUntilCancelled => {
-                self.say("Waiting until cancelled.\n").await;
+                self.send_text("Waiting until cancelled.\n").await;
                 self.cancellation.requested().await;
                 return Err(DemoTurnStop::Because(StopReason::cancelled()));
             }
@@ -101,7 +101,7 @@ impl DemoTurn {
             DemoStep::McpTools(server) => self.list_tools(server).await,
             DemoStep::McpCall(call) => return self.call_mcp_tool(call).await,
             DemoStep::Refuse => {
-                self.say("I will not do that.").await;
+                self.send_text("I will not do that.").await;
                 return Err(DemoTurnStop::Because(StopReason::new("refusal")));
             }
             DemoStep::Fail => return Err(DemoTurnStop::Failed(broken("the prompt asked for a failure"))),
@@ -115,7 +115,7 @@ impl DemoTurn {
             if self.cancellation.cause() == Some(CancelCause::Asked) {
                 return Err(DemoTurnStop::Because(StopReason::cancelled()));
             }
-            self.say(format!("chunk {number} of {count}\n")).await;
+            self.send_text(format!("chunk {number} of {count}\n")).await;
         }
         Ok(())
     }
@@ -125,19 +125,19 @@ impl DemoTurn {
             let item = |text: &str, status| PlanItem { text: text.into(), status };
             UpdateBody::plan([item("Read the prompt", first), item("Answer it", second)])
         };
-        self.tell(plan(PlanStatus::InProgress, PlanStatus::Pending)).await;
-        self.tell(plan(PlanStatus::Completed, PlanStatus::Completed)).await;
+        self.send_update(plan(PlanStatus::InProgress, PlanStatus::Pending)).await;
+        self.send_update(plan(PlanStatus::Completed, PlanStatus::Completed)).await;
     }
 
     async fn tool(&mut self) {
         let id = self.next_tool();
         let report = || ToolReport::new(id.clone());
         let call = report().title("Read notes.txt").kind(ToolCallKind::Read).status(ToolCallStatus::Pending);
-        self.tell(UpdateBody::tool_call(call)).await;
-        self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+        self.send_update(UpdateBody::tool_call(call)).await;
+        self.send_update(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
         let output = ToolOutput::Text("one note: all is well".into());
         let done = report().status(ToolCallStatus::Completed).output(output);
-        self.tell(UpdateBody::tool_call_update(done)).await;
+        self.send_update(UpdateBody::tool_call_update(done)).await;
     }
 
     /// Simulates an edit: no file changes, but the client sees a complete tool call.
@@ -147,12 +147,13 @@ impl DemoTurn {
         let call = report().title("Edit notes.txt").kind(ToolCallKind::Edit).status(ToolCallStatus::Pending);
         match self.ask(call).await? {
             Ok(()) => {
-                self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+                self.send_update(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress)))
+                    .await;
                 let done = report().status(ToolCallStatus::Completed).output(self.edit());
-                self.tell(UpdateBody::tool_call_update(done)).await;
-                self.say("The edit was made.\n").await;
+                self.send_update(UpdateBody::tool_call_update(done)).await;
+                self.send_text("The edit was made.\n").await;
             }
-            Err(refusal) => self.say(format!("The edit was {refusal}.\n")).await,
+            Err(refusal) => self.send_text(format!("The edit was {refusal}.\n")).await,
         }
         Ok(())
     }
@@ -160,7 +161,7 @@ impl DemoTurn {
     /// Reports a tool call and requests permission for it; reports the call as failed if it is refused.
     pub(super) async fn ask(&mut self, call: ToolReport) -> Result<Result<(), CallRefusal>, DemoTurnStop> {
         let failed = ToolReport::new(call.id()).status(ToolCallStatus::Failed);
-        self.tell(UpdateBody::tool_call(call.clone())).await;
+        self.send_update(UpdateBody::tool_call(call.clone())).await;
         let option = |id: &str, name: &str, kind| PermissionOption { id: id.into(), name: name.into(), kind };
         let ask = ToolPermissionRequest {
             session: self.session.clone(),
@@ -176,7 +177,7 @@ impl DemoTurn {
             Ok(PermissionOutcome::Cancelled) => None,
             Err(error) => Some(CallRefusal::NotAsked(error)),
         };
-        self.tell(UpdateBody::tool_call_update(failed)).await;
+        self.send_update(UpdateBody::tool_call_update(failed)).await;
         refusal.map(Err).ok_or_else(|| DemoTurnStop::Because(StopReason::cancelled()))
     }
 
@@ -191,7 +192,7 @@ impl DemoTurn {
 
     async fn go_into(&mut self, mode: &str) {
         if !super::service::MODES.contains(&mode) {
-            return self.say(format!("There is no mode {mode}.\n")).await;
+            return self.send_text(format!("There is no mode {mode}.\n")).await;
         }
         self.mode = Some(mode.into());
         // The archive stores the mode separately, so this update is not recorded. A disconnected client misses it.
@@ -199,7 +200,7 @@ impl DemoTurn {
     }
 
     async fn wait(&mut self, time: Duration) -> Result<(), DemoTurnStop> {
-        self.say(format!("Waiting {} ms.\n", time.as_millis())).await;
+        self.send_text(format!("Waiting {} ms.\n", time.as_millis())).await;
         tokio::select! {
             _ = self.cancellation.requested() => Err(DemoTurnStop::Because(StopReason::cancelled())),
             () = tokio::time::sleep(time) => Ok(()),
@@ -208,23 +209,23 @@ impl DemoTurn {
 
     async fn recall(&mut self) {
         if self.earlier.is_empty() {
-            return self.say("You said nothing before.").await;
+            return self.send_text("You said nothing before.").await;
         }
         let numbered = |(index, prompt): (usize, &String)| format!("\n{}. {prompt}", index + 1);
         let list: String = self.earlier.iter().enumerate().map(numbered).collect();
-        self.say(format!("You said before:{list}")).await;
+        self.send_text(format!("You said before:{list}")).await;
     }
 
     #[expect(clippy::disallowed_methods, reason = "dying in mid-turn is what the prompt asked for")]
     async fn crash(&mut self) {
         self.servers.kill_all();
-        self.say(format!("You said: {}", self.text)).await;
+        self.send_text(format!("You said: {}", self.text)).await;
         tokio::time::timeout(LAST_WORDS, self.link.close()).await.ok();
         writeln!(io::stderr(), "acpx demo-agent: the prompt asked for a crash").ok();
         std::process::exit(CRASHED);
     }
 
-    pub(super) async fn say(&mut self, text: impl Into<String>) {
+    pub(super) async fn send_text(&mut self, text: impl Into<String>) {
         let message = self.message(DemoMessageKind::Aloud);
         self.send(UpdateBody::agent_text(text).in_message(&message)).await;
     }
@@ -235,21 +236,21 @@ impl DemoTurn {
     }
 
     /// Sends an update that is not part of a message. Text after it starts a new message.
-    pub(super) async fn tell(&mut self, update: UpdateBody) {
-        self.saying = None;
+    pub(super) async fn send_update(&mut self, update: UpdateBody) {
+        self.current = None;
         self.send(update).await;
     }
 
     /// Sends an update and records it. A disconnected client misses it; the turn continues.
     async fn send(&mut self, update: UpdateBody) {
         self.link.update(&self.session, &update).await.ok();
-        self.said.push(update);
+        self.sent.push(update);
     }
 
     /// The id of the current message, derived from its position like tool call ids.
-    fn message(&mut self, said: DemoMessageKind) -> String {
-        if self.saying != Some(said) {
-            self.saying = Some(said);
+    fn message(&mut self, kind: DemoMessageKind) -> String {
+        if self.current != Some(kind) {
+            self.current = Some(kind);
             self.messages += 1;
         }
         format!("agent-{}-{}", self.earlier.len() + 1, self.messages)

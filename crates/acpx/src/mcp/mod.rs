@@ -168,9 +168,9 @@ impl McpConnector {
         let (service, process) = match &server.transport {
             McpTransport::Stdio { command, args, env } => {
                 let agent = AgentSpec::new(command.to_string(), args.iter().cloned());
-                let given =
+                let own =
                     env.iter().map(|variable| (variable.name.clone().into(), variable.value.clone().into()));
-                let environment = self.environment.clone().with_all(given);
+                let environment = self.environment.clone().with_all(own);
                 let started = AgentProcess::spawn(&self.spawner, &agent, cwd, &environment, GRACE).await;
                 let (mut process, pipes) = started.map_err(|error| not_started(&error))?;
                 let transport = AsyncRwTransport::new_client(pipes.stdout, pipes.stdin);

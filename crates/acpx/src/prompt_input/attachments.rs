@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_is_its_first_bytes_say_and_else_its_name() {
+    fn attachment_type_comes_from_magic_bytes_or_the_name() {
         let png = b"\x89PNG\r\n\x1a\nrest";
         assert_eq!(
             block("shot 1.jpg", png, PromptAttachment::Image),

@@ -35,7 +35,7 @@ fn words(words: &[&str], file: Option<&str>) -> PromptWords {
     }
 }
 
-fn told(input: &PromptWords, piped: &'static str) -> Result<String, String> {
+fn blocks_of(input: &PromptWords, piped: &'static str) -> Result<String, String> {
     let read = read(input, Path::new("/nowhere"), &mut Pipe(piped.as_bytes()));
     read.map(|blocks| blocks.to_string()).map_err(|error| error.to_string())
 }
@@ -45,12 +45,12 @@ fn text(text: &str) -> String {
 }
 
 #[test]
-fn the_prompt_is_the_words_or_what_is_piped() {
-    assert_eq!(told(&words(&["fix", "the ", "tests"], None), "not read"), Ok(text("fix the  tests")));
-    assert_eq!(told(&words(&[], None), "  piped\ntext\n"), Ok(text("piped\ntext")));
-    assert_eq!(told(&words(&[], Some("-")), "piped"), Ok(text("piped")));
+fn prompt_comes_from_words_or_stdin() {
+    assert_eq!(blocks_of(&words(&["fix", "the ", "tests"], None), "not read"), Ok(text("fix the  tests")));
+    assert_eq!(blocks_of(&words(&[], None), "  piped\ntext\n"), Ok(text("piped\ntext")));
+    assert_eq!(blocks_of(&words(&[], Some("-")), "piped"), Ok(text("piped")));
     let both = serde_json::json!([{"type": "text", "text": "piped"}, {"type": "text", "text": "and words"}]);
-    assert_eq!(told(&words(&["and", "words"], Some("-")), "piped"), Ok(both.to_string()));
+    assert_eq!(blocks_of(&words(&["and", "words"], Some("-")), "piped"), Ok(both.to_string()));
 }
 
 #[test]
@@ -60,12 +60,12 @@ fn stdin_goes_along_as_a_file_and_can_be_read_once() {
     let block = serde_json::json!({ "type": "resource", "resource": {
         "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": "piped" } });
     let bare = along(&[], None, vec![resource()]);
-    assert_eq!(told(&bare, "piped"), Ok(serde_json::json!([block]).to_string()));
+    assert_eq!(blocks_of(&bare, "piped"), Ok(serde_json::json!([block]).to_string()));
     let with_words = serde_json::json!([{ "type": "text", "text": "see" }, block]);
-    assert_eq!(told(&along(&["see"], None, vec![resource()]), "piped"), Ok(with_words.to_string()));
-    let twice = Err("stdin is wanted for more than one thing".to_owned());
-    assert_eq!(told(&along(&[], Some(STDIN), vec![resource()]), "piped"), twice);
-    assert_eq!(told(&along(&["see"], None, vec![resource(), resource()]), "piped"), twice);
+    assert_eq!(blocks_of(&along(&["see"], None, vec![resource()]), "piped"), Ok(with_words.to_string()));
+    let twice = Err("stdin is used more than once".to_owned());
+    assert_eq!(blocks_of(&along(&[], Some(STDIN), vec![resource()]), "piped"), twice);
+    assert_eq!(blocks_of(&along(&["see"], None, vec![resource(), resource()]), "piped"), twice);
     let typed = read(&bare, Path::new("/"), &mut Terminal).unwrap_err();
     assert_eq!(typed.to_string(), "a prompt is required");
 }
@@ -91,10 +91,10 @@ fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
 fn no_prompt_is_an_error_whichever_way_it_is_not_there() {
     let missing = read(&words(&[], None), Path::new("/"), &mut Terminal).unwrap_err();
     assert_eq!(missing.to_string(), "a prompt is required");
-    assert_eq!(told(&words(&[], None), " \n"), Err("the prompt from stdin is empty".to_owned()));
-    assert_eq!(told(&words(&[], Some("-")), ""), Err("the prompt from stdin is empty".to_owned()));
-    assert_eq!(told(&words(&["", " "], None), "x"), Err("the prompt is empty".to_owned()));
-    assert_eq!(told(&words(&[], None), "[]"), Err("the prompt has no content block".to_owned()));
+    assert_eq!(blocks_of(&words(&[], None), " \n"), Err("the prompt from stdin is empty".to_owned()));
+    assert_eq!(blocks_of(&words(&[], Some("-")), ""), Err("the prompt from stdin is empty".to_owned()));
+    assert_eq!(blocks_of(&words(&["", " "], None), "x"), Err("the prompt is empty".to_owned()));
+    assert_eq!(blocks_of(&words(&[], None), "[]"), Err("the prompt has no content block".to_owned()));
 }
 
 #[test]
@@ -103,19 +103,19 @@ fn content_blocks_go_out_byte_for_byte_and_words_after_them() {
         {"type":"resource_link","uri":"file:///a","name":"a"},
         {"type":"resource","resource":{"uri":"file:///b","text":""}} ]"#;
     assert_eq!(
-        told(&words(&[], None), "\n [{\"type\":\"text\",\"text\":\"a\",\"n\":1e3}]\n"),
+        blocks_of(&words(&[], None), "\n [{\"type\":\"text\",\"text\":\"a\",\"n\":1e3}]\n"),
         Ok(r#"[{"type":"text","text":"a","n":1e3}]"#.to_owned())
     );
-    assert_eq!(told(&words(&[], None), blocks), Ok(blocks.to_owned()));
+    assert_eq!(blocks_of(&words(&[], None), blocks), Ok(blocks.to_owned()));
     let with_words = format!("{},{}", &blocks[..blocks.len() - 1], &text("w")[1..]);
-    assert_eq!(told(&words(&["w"], Some("-")), blocks), Ok(with_words));
-    assert_eq!(told(&words(&["w"], Some("-")), "[]"), Ok(text("w")));
-    assert_eq!(told(&words(&[], None), "[not json"), Ok(text("[not json")));
-    assert_eq!(told(&words(&["[1]"], None), ""), Ok(text("[1]")), "words are always text");
+    assert_eq!(blocks_of(&words(&["w"], Some("-")), blocks), Ok(with_words));
+    assert_eq!(blocks_of(&words(&["w"], Some("-")), "[]"), Ok(text("w")));
+    assert_eq!(blocks_of(&words(&[], None), "[not json"), Ok(text("[not json")));
+    assert_eq!(blocks_of(&words(&["[1]"], None), ""), Ok(text("[1]")), "words are always text");
 }
 
 #[test]
-fn words_are_text_even_if_they_look_like_blocks_and_that_can_be_told() {
+fn words_that_look_like_content_blocks_are_text() {
     let cases = [
         (r#"[{"type":"text","text":"x"}]"#, true),
         (r#" [{"type":"bogus"}] "#, true),
@@ -127,7 +127,7 @@ fn words_are_text_even_if_they_look_like_blocks_and_that_can_be_told() {
     ];
     for (typed, looks) in cases {
         let input = words(&[typed], None);
-        assert_eq!(told(&input, "not read"), Ok(text(typed.trim())), "{typed}");
+        assert_eq!(blocks_of(&input, "not read"), Ok(text(typed.trim())), "{typed}");
         assert_eq!(words_look_like_blocks(&input), looks, "{typed}");
     }
     let beside = words(&[r#"[{"type":"text","text":"x"}]"#], Some("-"));
@@ -155,12 +155,12 @@ fn a_block_that_is_none_is_named_by_its_place() {
         (r#"[{"type":"resource"}]"#, "prompt[0].resource must be an object"),
     ];
     for (piped, message) in cases {
-        assert_eq!(told(&words(&[], None), piped), Err(message.to_owned()), "{piped}");
+        assert_eq!(blocks_of(&words(&[], None), piped), Err(message.to_owned()), "{piped}");
     }
 }
 
 #[test]
-fn files_that_go_along_come_after_what_is_said_and_may_be_all_there_is() {
+fn attachments_follow_the_text_and_may_be_alone() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("a.gif"), "GIF89a").unwrap();
     fs::write(home.path().join("a.ogg"), "OggS").unwrap();

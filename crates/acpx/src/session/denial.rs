@@ -20,7 +20,7 @@ pub(crate) struct DenialContext<'a> {
 
 impl PromptResult {
     /// Adds what was denied, and a hint. Without a summary of the turn the hint is the one for most tools.
-    pub(crate) fn say_why_denied(&mut self, denied: Option<&DenialSummary>, terms: DenialContext<'_>) {
+    pub(crate) fn explain_denial(&mut self, denied: Option<&DenialSummary>, terms: DenialContext<'_>) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::PermissionDenied)
         else {
             return;
@@ -47,8 +47,8 @@ fn hint(tool: &ToolUse, DenialContext { policy, interactive, is_kept }: DenialCo
         Decision::Ask if interactive || policy.unasked == UnattendedPolicy::Wait => return None,
         Decision::Ask => {
             let who = match escalated_by {
-                Some(rule) => format!("the rule {rule:?} wants somebody to be asked, and nobody has allowed it"),
-                None => "nobody who could be asked has allowed it".to_owned(),
+                Some(rule) => format!("the rule {rule:?} requires a decision, and no client has allowed it"),
+                None => "no client that could answer has allowed it".to_owned(),
             };
             let elsewhere = if is_kept {
                 ", or let it wait with --non-interactive-permissions wait and answer with acpx approve"
@@ -79,36 +79,36 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_is_what_would_have_helped() {
+    fn denial_hint_names_the_flag_that_would_allow_it() {
         use PermissionMode::{ApproveAll, ApproveReads, DenyAll};
-        let said = |mode, rules: &str, unasked, interactive, is_kept| {
+        let hint_of = |mode, rules: &str, unasked, interactive, is_kept| {
             let tools = (!rules.is_empty()).then(|| Arc::new(ToolPolicy::read(rules).unwrap()));
             let policy = PermissionPolicy { mode, tools, unasked };
             hint(&edit(), DenialContext { policy: &policy, interactive, is_kept })
         };
         let rule = "a rule denies it, and rules come before --approve-all: change --permission-policy, or permissionPolicy in config.json";
         let all = "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything";
-        let nobody = "nobody who could be asked has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
-        let exec = "nobody who could be asked has allowed it: prompt on a terminal; --approve-all lets the agent do everything";
-        let escalated = "the rule \"edit\" wants somebody to be asked, and nobody has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve";
+        let unattended = "no client that could answer has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
+        let exec = "no client that could answer has allowed it: prompt on a terminal; --approve-all lets the agent do everything";
+        let escalated = "the rule \"edit\" requires a decision, and no client has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve";
         let unoffered = "it was approved, but the agent offers no answer that allows it";
         let (deny, escalate) = (r#"{"autoDeny":["edit"]}"#, r#"{"escalate":["edit"]}"#);
         let cases = [
-            (said(ApproveReads, "", UnattendedPolicy::Deny, false, true), Some(nobody)),
-            (said(ApproveReads, "", UnattendedPolicy::Deny, false, false), Some(exec)),
+            (hint_of(ApproveReads, "", UnattendedPolicy::Deny, false, true), Some(unattended)),
+            (hint_of(ApproveReads, "", UnattendedPolicy::Deny, false, false), Some(exec)),
             (
-                said(ApproveReads, r#"{"autoDeny":["read"]}"#, UnattendedPolicy::Deny, false, true),
-                Some(nobody),
+                hint_of(ApproveReads, r#"{"autoDeny":["read"]}"#, UnattendedPolicy::Deny, false, true),
+                Some(unattended),
             ),
             // A person was asked and denied it.
-            (said(ApproveReads, "", UnattendedPolicy::Deny, true, true), None),
-            (said(ApproveReads, "", UnattendedPolicy::Wait, false, true), None),
-            (said(ApproveAll, escalate, UnattendedPolicy::Deny, true, true), None),
-            (said(ApproveAll, escalate, UnattendedPolicy::Deny, false, true), Some(escalated)),
-            (said(ApproveAll, deny, UnattendedPolicy::Deny, true, true), Some(rule)),
-            (said(DenyAll, deny, UnattendedPolicy::Deny, false, true), Some(rule)),
-            (said(DenyAll, "", UnattendedPolicy::Deny, true, true), Some(all)),
-            (said(ApproveAll, "", UnattendedPolicy::Deny, false, true), Some(unoffered)),
+            (hint_of(ApproveReads, "", UnattendedPolicy::Deny, true, true), None),
+            (hint_of(ApproveReads, "", UnattendedPolicy::Wait, false, true), None),
+            (hint_of(ApproveAll, escalate, UnattendedPolicy::Deny, true, true), None),
+            (hint_of(ApproveAll, escalate, UnattendedPolicy::Deny, false, true), Some(escalated)),
+            (hint_of(ApproveAll, deny, UnattendedPolicy::Deny, true, true), Some(rule)),
+            (hint_of(DenyAll, deny, UnattendedPolicy::Deny, false, true), Some(rule)),
+            (hint_of(DenyAll, "", UnattendedPolicy::Deny, true, true), Some(all)),
+            (hint_of(ApproveAll, "", UnattendedPolicy::Deny, false, true), Some(unoffered)),
         ];
         for (index, (hint, expected)) in cases.into_iter().enumerate() {
             assert_eq!(hint.as_deref(), expected, "{index}");

@@ -80,7 +80,7 @@ impl HostLocator {
     }
 
     /// A bridge to the host for a remote client.
-    pub(crate) fn bridge_from_elsewhere(&self, client: &RemoteClientMeta) -> Bridge {
+    pub(crate) fn bridge_for_remote_client(&self, client: &RemoteClientMeta) -> Bridge {
         Bridge::for_remote_client(self.launcher.clone(), self.place.clone(), client)
     }
 

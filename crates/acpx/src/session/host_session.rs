@@ -38,7 +38,7 @@ pub(crate) use self::waited::waiting_for;
 
 use self::person::answered;
 use self::showing::SessionDisplay;
-use self::waited::waiting_as_told;
+use self::waited::wait_notice;
 
 /// Shown for a prompt that is not sent at once.
 const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
@@ -188,7 +188,7 @@ impl<'a> HostSession<'a> {
     /// Shows watched events until the record is deleted.
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
         loop {
-            match self.hear(client, None).await? {
+            match self.next_event(client, None).await? {
                 HostSessionEvent::Said(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
                 HostSessionEvent::Said(
                     HostMessage::WatchEnded { error: Some(refusal), .. }
@@ -230,7 +230,7 @@ impl<'a> HostSession<'a> {
         self.patience.allow(Duration::ZERO);
         let reached = self.patience.during(reach.host(self.console)).await;
         let client = reached.map_err(|stop| HostSessionError::stopped(stop, "reaching the host"))??;
-        self.heard_something();
+        self.reset_silence();
         Ok(client)
     }
 
@@ -240,7 +240,7 @@ impl<'a> HostSession<'a> {
         work: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, HostSessionError> {
         let done = self.patience.during(work).await.map_err(HostSessionError::Stopped)??;
-        self.heard_something();
+        self.reset_silence();
         Ok(done)
     }
 
@@ -283,21 +283,21 @@ impl<'a> HostSession<'a> {
         mut slow: String,
         of: Option<(&str, &str)>,
     ) -> Result<Box<str>, HostSessionError> {
-        let asked = self.send(client, method, params).await?;
+        let request = self.send(client, method, params).await?;
         let mut tell_at = Instant::now() + SLOW;
         let mut looking = None;
         loop {
-            match self.hear(client, Some(tell_at)).await? {
-                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == asked => {
+            match self.next_event(client, Some(tell_at)).await? {
+                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == request => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
                 HostSessionEvent::Said(HostMessage::Answer { id, result })
                     if Some(&id) == looking.as_ref() =>
                 {
                     looking = None;
-                    let told =
-                        result.ok().zip(of).and_then(|(told, (_, agent))| waiting_as_told(&told, agent));
-                    slow = told.unwrap_or(slow);
+                    let notice =
+                        result.ok().zip(of).and_then(|(notice, (_, agent))| wait_notice(&notice, agent));
+                    slow = notice.unwrap_or(slow);
                     self.console.banner(&slow);
                 }
                 HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
@@ -347,7 +347,7 @@ impl<'a> HostSession<'a> {
         asking: &PromptSubmission,
     ) -> Result<PromptOutcome, HostSessionError> {
         let params = asking.params(record, self.patience.spent());
-        let asked = self.send(client, "session/prompt", &params).await?;
+        let request = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
         let mut accepted = false;
@@ -366,16 +366,16 @@ impl<'a> HostSession<'a> {
             if accepted && self.detaches {
                 return Ok(PromptOutcome::Detached { has_begun: self.has_begun() });
             }
-            let heard = match self.hear(client, until.or(tell_at)).await {
+            let event = match self.next_event(client, until.or(tell_at)).await {
                 // Do not cancel the turn of a host that does not answer.
                 Err(HostSessionError::Failed(error)) if !self.is_probed => {
-                    give_up(client, record, asking, &asked).await;
+                    give_up(client, record, asking, &request).await;
                     return Err(HostSessionError::Failed(error));
                 }
-                heard => heard?,
+                event => event?,
             };
-            match heard {
-                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == asked => {
+            match event {
+                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == request => {
                     return self.prompt_answered(result);
                 }
                 HostSessionEvent::Said(HostMessage::Accepted { request, .. }) if self.is_ours(&request) => {
@@ -430,7 +430,7 @@ impl<'a> HostSession<'a> {
     }
 
     /// Waits for the next thing to handle. Shows events as they arrive, and flushes stdout once nothing more is queued.
-    async fn hear(
+    async fn next_event(
         &mut self,
         client: &mut HostClient,
         until: Option<Instant>,
@@ -462,7 +462,7 @@ impl<'a> HostSession<'a> {
                     },
                 }
             };
-            self.heard_something();
+            self.reset_silence();
             match said {
                 HostMessage::Event(event) => {
                     let unsent = self.unsent(&event).await?;
@@ -472,7 +472,7 @@ impl<'a> HostSession<'a> {
                         self.show(&event, None)?;
                         return Ok(HostSessionEvent::Unwritable);
                     }
-                    self.say_if_closed(&event).await?;
+                    self.report_if_closed(&event).await?;
                 }
                 HostMessage::Question { id, params } => {
                     let flushed = self.flushed();
@@ -505,7 +505,7 @@ impl<'a> HostSession<'a> {
     async fn probe(&mut self, client: &HostClient) -> Result<Option<InterruptReason>, HostSessionError> {
         // A host in this process is alive.
         let Some(reach) = self.reach else {
-            self.heard_something();
+            self.reset_silence();
             return Ok(None);
         };
         if self.is_probed {
@@ -516,11 +516,11 @@ impl<'a> HostSession<'a> {
         // The reply arrives in the normal stream, and no request waits for it.
         match self.patience.during(client.ask("_acpx/host/status", &json!({}))).await {
             Err(stop) => Ok(Some(stop)),
-            Ok(asked) => Ok(asked.map(|_| None)?),
+            Ok(request) => Ok(request.map(|_| None)?),
         }
     }
 
-    fn heard_something(&mut self) {
+    fn reset_silence(&mut self) {
         self.silent_at = Instant::now() + self.silence.0;
         self.is_probed = false;
     }
@@ -537,11 +537,11 @@ async fn cancel(
 }
 
 /// Cancels a turn that can no longer be shown, and waits briefly for its end.
-async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, asked: &RpcId) {
+async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, request: &RpcId) {
     let farewell = async {
         client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
         loop {
-            if matches!(client.next().await?, HostMessage::Answer { id, .. } if id == *asked) {
+            if matches!(client.next().await?, HostMessage::Answer { id, .. } if id == *request) {
                 return Some(());
             }
         }

@@ -68,7 +68,7 @@ impl RecordLookup {
 
     /// The selected session, or else the one whose id is given as the name: commands print ids. An id finds a session
     /// in any directory, open or closed; if an agent is typed, the session must be that agent's.
-    pub(crate) async fn meant(
+    pub(crate) async fn selected(
         &self,
         settings: &CommandSettings,
         which: SessionFilter,
@@ -96,7 +96,7 @@ impl RecordLookup {
 
     /// The selected open session, or an error that names the alternatives.
     pub(crate) async fn open_one(&self, settings: &CommandSettings) -> Result<Record, CliError> {
-        if let Some(record) = self.meant(settings, SessionFilter::Open).await? {
+        if let Some(record) = self.selected(settings, SessionFilter::Open).await? {
             return Ok(record);
         }
         Err(self.missing(settings, Intent::Prompt).await?)
@@ -124,7 +124,7 @@ impl RecordLookup {
         }
         let lost: Vec<Record> = self.lost_of(settings).await?;
         if !lost.is_empty() {
-            return Ok(Alternatives::Lost(lost.iter().map(told).collect()));
+            return Ok(Alternatives::Lost(lost.iter().map(lost_session).collect()));
         }
         Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
     }
@@ -195,7 +195,7 @@ impl RecordLookup {
         settings: &CommandSettings,
         verb: &'static str,
     ) -> Result<(Record, &SqliteStore), CliError> {
-        match (self.meant(settings, SessionFilter::OpenOrClosed).await?, &self.store) {
+        match (self.selected(settings, SessionFilter::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
             _ => Err(self.missing(settings, Intent::Show(verb)).await?),
         }
@@ -255,8 +255,8 @@ impl RecordLookup {
 pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
     let row = record.lineage.current_index();
     // A fresh session does not inherit the usage of the previous one.
-    let told = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
-    SessionUsage::last(told.map(acpx_core::acp::content).filter_map(|content| match content {
+    let reported = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
+    SessionUsage::last(reported.map(acpx_core::acp::content).filter_map(|content| match content {
         Content::Update(update) => Some(update),
         _ => None,
     }))
@@ -299,7 +299,7 @@ pub(crate) fn has_name(record: &Record, name: Option<&SessionName>) -> bool {
 }
 
 /// A session and its directory.
-pub(crate) fn told(record: &Record) -> LostSession {
+pub(crate) fn lost_session(record: &Record) -> LostSession {
     LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
 }
 

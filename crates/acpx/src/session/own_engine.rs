@@ -52,11 +52,11 @@ impl Deref for OwnEngine {
 
 /// An engine for logins.
 pub(crate) async fn login_engine(settings: &CommandSettings) -> Result<OwnEngine, CliError> {
-    engine("auth", settings, kept_by_login(settings), Arc::new(MemoryStore::new())).await
+    engine("auth", settings, programs_kept_by_login(settings), Arc::new(MemoryStore::new())).await
 }
 
 /// The programs that survive a login.
-pub(crate) fn kept_by_login(settings: &CommandSettings) -> Arc<[String]> {
+pub(crate) fn programs_kept_by_login(settings: &CommandSettings) -> Arc<[String]> {
     settings.keep_programs.iter().cloned().chain(BROWSERS.map(str::to_owned)).collect()
 }
 

@@ -211,7 +211,7 @@ impl PromptCompletion {
 
 impl PromptResult {
     /// Corrects the hints where nothing is recorded.
-    pub(crate) fn say_that_nothing_is_kept(&mut self) {
+    pub(crate) fn explain_missing_record(&mut self) {
         if let Some(error) = &mut self.error
             && let Some(hint) = error.code.hint_without_record()
         {
@@ -221,7 +221,7 @@ impl PromptResult {
 
     /// Corrects the hint if the agent needs a login, sent nothing before the timeout, which may also mean a missing
     /// login, or waited for a person. `agent` is the agent as typed on a command line.
-    pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<TimeoutCause>) {
+    pub(crate) fn explain_timeout(&mut self, agent: &str, missing: Option<TimeoutCause>) {
         let Some(error) = &mut self.error else { return };
         match &error.code {
             ErrorCode::AuthRequired if error.hint.as_deref() == Some(AgentError::LOGIN_FIRST) => {}
@@ -243,7 +243,7 @@ impl PromptResult {
     }
 
     /// Adds to a timed-out turn that not all of it is shown, and how to replay the rest; `None` if nothing is recorded.
-    pub(crate) fn say_that_there_is_more(&mut self, replay: Option<&str>) {
+    pub(crate) fn add_replay_hint(&mut self, replay: Option<&str>) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::Timeout) else {
             return;
         };
@@ -256,7 +256,7 @@ impl PromptResult {
     }
 
     /// Corrects the hint if the agent does not support an attached file.
-    pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[PromptAttachment]) {
+    pub(crate) fn add_attachment_hint(&mut self, attachments: &[PromptAttachment]) {
         let Some(error) = self.error.as_mut().filter(|error| error.code == ErrorCode::ContentUnsupported)
         else {
             return;
@@ -287,7 +287,7 @@ pub(crate) fn done(shown: io::Result<()>, exit: CliExit, fate: &'static str) -> 
 }
 
 /// The ids in the host's reply to a prompt.
-pub(crate) fn told_ids(outcome: &PromptOutcome) -> Option<SessionIdentity> {
+pub(crate) fn ids_of_outcome(outcome: &PromptOutcome) -> Option<SessionIdentity> {
     match outcome {
         PromptOutcome::Queued | PromptOutcome::Unshown(_) | PromptOutcome::Detached { .. } => None,
         PromptOutcome::Answered(answer, _) => {
@@ -308,7 +308,7 @@ mod tests {
             let request = RequestId::new("r").unwrap();
             let mut result = PromptResult::new(ResultIds::default(), request, TurnStatus::Failed);
             result.error = Some(ResultError::new(code.into(), "m".to_owned(), None));
-            result.say_that_there_is_more(replay);
+            result.add_replay_hint(replay);
             result.error.and_then(|error| error.hint)
         };
         let more = "give it more time with --timeout; what was said beyond this is";

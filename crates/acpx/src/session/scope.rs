@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_walk_goes_from_the_directory_to_the_git_root_by_real_paths() {
+    fn scope_lookup_ends_at_the_git_root_by_real_paths() {
         let home = tempfile::tempdir().unwrap();
         let top = home.path().canonicalize().unwrap();
         let deep = top.join("repository/a/b");

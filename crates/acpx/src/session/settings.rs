@@ -22,7 +22,7 @@ use super::agent_lookup;
 use super::home::acpx_home;
 use crate::agents;
 use crate::agents::UnknownAgent;
-use crate::cli::{AgentChoice, CliOptions, FormatWish, OutputOptions, UsageError};
+use crate::cli::{AgentChoice, CliOptions, OutputOptions, RequestedFormat, UsageError};
 use crate::config::credentials::Credentials;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
@@ -102,7 +102,7 @@ impl LazyConfig {
     }
 
     /// The format for an error, as far as it is known: from the flags, or else from the configuration.
-    pub(crate) fn format_for(&self, wish: FormatWish) -> crate::cli::Format {
+    pub(crate) fn format_for(&self, wish: RequestedFormat) -> crate::cli::Format {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }

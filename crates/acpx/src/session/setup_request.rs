@@ -167,7 +167,7 @@ pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> 
 }
 
 /// Reports requested settings for which the agent shows another value.
-pub(crate) fn say_what_is_shown(wanted: &[SettingMeta], answer: &str, console: &mut Console<'_>) {
+pub(crate) fn report_applied_settings(wanted: &[SettingMeta], answer: &str, console: &mut Console<'_>) {
     for SettingMeta { option, value } in wanted {
         let other = shown(answer, option.as_deref()).filter(|shown| shown.to_string() != *value);
         if let Some(other) = other {

@@ -63,7 +63,7 @@ pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result
                 HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
             let agents = &settings.configured_agents;
             let report = take(&reach, &directory, agents, ImportMode::Keep, &mut talk).await?;
-            tell(&report, &mut console);
+            report_import(&report, &mut console);
         }
         Ok(())
     })
@@ -151,7 +151,7 @@ async fn alone(
 
 /// Reports imports to people only: a command's stdout carries its own answer, also in JSON, and a program that parses
 /// it expects nothing else. Programs use `sessions migrate`, which reports every file each time.
-fn tell(report: &ImportMeta, console: &mut Console<'_>) {
+fn report_import(report: &ImportMeta, console: &mut Console<'_>) {
     match report.taken.len() + report.grown.len() {
         0 => {}
         1 => console.banner("took over 1 session of npm acpx"),

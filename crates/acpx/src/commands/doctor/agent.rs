@@ -43,7 +43,7 @@ pub(super) async fn look(
             return Ok(None);
         }
         Err(error) => {
-            report.fail("start", &error.with_nothing_kept())?;
+            report.fail("start", &error.without_record())?;
             return Ok(None);
         }
     };

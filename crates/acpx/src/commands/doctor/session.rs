@@ -35,7 +35,7 @@ pub(super) async fn look(
         Ok(lookup) => lookup,
         Err(error) => return report.fail("session", &error),
     };
-    let record = match lookup.meant(settings, SessionFilter::OpenOrClosed).await {
+    let record = match lookup.selected(settings, SessionFilter::OpenOrClosed).await {
         Ok(Some(record)) => record,
         Ok(None) if settings.session.is_none() => return lost(&lookup, Some(settings), report).await,
         Ok(None) => return report.fail("session", &no_session(settings, NoSessionHelp::LOOK)?),

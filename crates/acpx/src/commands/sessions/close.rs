@@ -15,7 +15,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let lookup = RecordLookup::open()?;
-        let record = lookup.meant(settings, SessionFilter::Open).await?;
+        let record = lookup.selected(settings, SessionFilter::Open).await?;
         let Some(record) = record else { return Err(lookup.missing(settings, Intent::Close).await?) };
         drop(lookup);
         let params = json!({ "sessionId": record.id });

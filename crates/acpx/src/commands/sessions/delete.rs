@@ -33,7 +33,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let which =
             if settings.session.is_some() { SessionFilter::OpenOrClosed } else { SessionFilter::Open };
         let lookup = RecordLookup::open()?;
-        let record = lookup.meant(settings, which).await?;
+        let record = lookup.selected(settings, which).await?;
         let Some(record) = record else { return Err(lookup.missing(settings, Intent::Delete).await?) };
         drop(lookup);
         let params = json!({ "sessionId": record.id });

@@ -65,7 +65,7 @@ async fn apply(
     let meta = restore_meta(record, settings, options.model.as_deref());
     let resume = ResumeParams::new(record, settings, given, meta);
     let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
-    setup_request::say_what_is_shown(resume.wanted(), &reply, console);
+    setup_request::report_applied_settings(resume.wanted(), &reply, console);
     output::report_kept_settings(&meta, console);
     if let Some(how) = &meta.agent.awakening {
         output::awake(how, console);

@@ -41,7 +41,7 @@ pub(super) fn make(
         let answer = ask(&locator, &params, settings, &mut console).await?;
         let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
         let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
-        setup_request::say_what_is_shown(params.wanted(), &answer, &mut console);
+        setup_request::report_applied_settings(params.wanted(), &answer, &mut console);
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());

@@ -9,7 +9,7 @@ use crate::commands::host_request::call_host;
 use crate::error::{CliError, NoSessionHelp};
 use crate::output::{self, Console, SessionMove};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::{RecordLookup, has_name, id_of, no_session, told};
+use crate::session::lookup::{RecordLookup, has_name, id_of, lost_session, no_session};
 use crate::session::settings::CommandSettings;
 
 /// Moves the selected session to the command's directory.
@@ -53,11 +53,11 @@ async fn meant(lookup: &RecordLookup, settings: &CommandSettings) -> Result<Reco
             Err(CliError::NoneLost {
                 agent: settings.typed_agent(),
                 name: name.map(ToString::to_string),
-                there: there.iter().map(told).collect(),
+                there: there.iter().map(lost_session).collect(),
             })
         }
         (Some(another), false) => {
-            Err(CliError::SeveralLost { lost: lost.iter().chain([&another]).map(told).collect() })
+            Err(CliError::SeveralLost { lost: lost.iter().chain([&another]).map(lost_session).collect() })
         }
     }
 }

@@ -63,7 +63,7 @@ fn a_session_is_read_back_as_it_was_written_byte_for_byte() {
 }
 
 #[test]
-fn a_message_keeps_the_id_it_had_and_one_without_has_that_of_its_place() {
+fn archived_message_keeps_its_id_or_gets_one_from_its_position() {
     let home = TempHome::new();
     let archive = Archive::new(home.path().to_owned());
     let named = |text: &str| {
@@ -82,7 +82,7 @@ fn a_message_keeps_the_id_it_had_and_one_without_has_that_of_its_place() {
 }
 
 #[test]
-fn a_cut_off_last_line_is_dropped_and_the_next_one_stands_alone() {
+fn truncated_last_archive_line_is_dropped() {
     let home = TempHome::new();
     let archive = Archive::new(home.path().to_owned());
     archive.append(&session(), &cwd(), at(0), &[prompt("one"), end()]).unwrap();

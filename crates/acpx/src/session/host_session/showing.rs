@@ -69,7 +69,7 @@ impl<'a> HostSession<'a> {
     }
 
     /// Reports that the followed record was closed by this event. A delete also closes it, and is reported separately.
-    pub(super) async fn say_if_closed(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
+    pub(super) async fn report_if_closed(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
         let Some(DisplayScope::All { record, store, .. }) = self.shown.as_ref().map(|shown| &shown.what)
         else {
             return Ok(());

@@ -85,7 +85,7 @@ async fn prompted(
     let mut console = Console::over(OutputMode::default(), sink(), sink());
     let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
     talk.silence = (Duration::from_millis(10), patience);
-    talk.heard_something();
+    talk.reset_silence();
     let mut client = reach.running().await.unwrap().expect("the host listens");
     let outcome = talk.prompt(&mut client, "record", &PromptSubmission::sample()).await;
     drop(client);

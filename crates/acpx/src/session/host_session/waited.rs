@@ -11,7 +11,7 @@ pub(crate) fn waiting_for(agent: &str) -> String {
 }
 
 /// The wait reason in the host's answer to `_acpx/waiting`; `None` if it only says that the agent is starting.
-pub(super) fn waiting_as_told(answer: &str, agent: &str) -> Option<String> {
+pub(super) fn wait_notice(answer: &str, agent: &str) -> Option<String> {
     let waiting = serde_json::from_str::<WaitReasonAnswer>(answer).ok()?.waiting_for?;
     match (waiting.what.as_str(), waiting.method.as_deref()) {
         ("agent-start", _) => None,
@@ -29,11 +29,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_is_said_as_the_host_knows_it() {
-        let told = |what: Value| {
+    fn wait_notice_names_the_hosts_wait_reason() {
+        let notice = |what: Value| {
             let mut waiting = json!({ "since": "2026-11-16T00:00:00.000Z" });
             waiting.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
-            waiting_as_told(&json!({ "waitingFor": waiting }).to_string(), "a")
+            wait_notice(&json!({ "waitingFor": waiting }).to_string(), "a")
         };
         let cases = [
             (json!({ "what": "agent-start" }), None),
@@ -49,10 +49,10 @@ mod tests {
             (json!({ "what": "permission" }), Some("waiting for the agent a, which works on a turn")),
         ];
         for (what, expected) in cases {
-            assert_eq!(told(what.clone()).as_deref(), expected, "{what}");
+            assert_eq!(notice(what.clone()).as_deref(), expected, "{what}");
         }
         for nothing in ["{}", "null", "7"] {
-            assert_eq!(waiting_as_told(nothing, "a"), None);
+            assert_eq!(wait_notice(nothing, "a"), None);
         }
     }
 }

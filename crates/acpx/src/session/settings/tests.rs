@@ -18,7 +18,7 @@ fn refused(options: &CliOptions, text: &str) -> String {
 }
 
 #[test]
-fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
+fn flags_override_the_configuration_and_the_defaults() {
     let configured =
         r#"{"defaultAgent":"gemini","defaultPermissions":"deny-all","ttl":7,"timeout":9,"format":"quiet"}"#;
     let typed = CliOptions {
@@ -56,7 +56,7 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
 }
 
 #[test]
-fn deny_all_sets_the_configured_rules_aside_and_leaves_those_that_are_typed() {
+fn deny_all_ignores_configured_rules_but_not_typed_ones() {
     let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
     let denying = CliOptions { mode: Some(PermissionMode::DenyAll), ..CliOptions::default() };
     let PermissionPolicy { mode, tools, .. } = settled(&denying, configured).policy;
@@ -85,7 +85,7 @@ fn a_default_agent_that_is_none_is_named_with_its_file() {
 }
 
 #[test]
-fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
+fn parent_components_are_resolved_through_symlinks() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join("a/b/c")).unwrap();
@@ -140,7 +140,7 @@ fn an_absolute_directory_stays_as_typed_and_a_relative_one_is_resolved() {
 }
 
 #[test]
-fn the_servers_are_those_of_the_flag_or_else_those_of_the_configuration() {
+fn mcp_servers_come_from_the_flag_or_the_configuration() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("m.json"), r#"{"mcpServers":[{"name":"a","type":"http","url":"u"}]}"#)
         .unwrap();
@@ -154,7 +154,7 @@ fn the_servers_are_those_of_the_flag_or_else_those_of_the_configuration() {
 }
 
 #[test]
-fn what_follows_for_one_agent_is_that_agents_alone_whichever_a_bridge_is_for() {
+fn agent_defaults_of_a_bridge_apply_to_that_agent_only() {
     let pairs = |variables: &[(&str, &str)]| -> Pairs {
         variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     };
@@ -168,12 +168,12 @@ fn what_follows_for_one_agent_is_that_agents_alone_whichever_a_bridge_is_for() {
     let (home, key) = (("HOME", "/h"), ("XAI_API_KEY", "x"));
     let follows = [("ACPX_AUTH_XAI_API_KEY", "x")];
     for name in ["mine", "grok-build"] {
-        let told = bridged(named(name), configured, &[home]);
-        assert_eq!(told, (pairs(&[home]), own("grok-build", &set)), "{name}");
-        let told = bridged(named(name), r#"{"agents":{"mine":{"argv":["m"]}}}"#, &[home, key]);
-        assert_eq!(told, (pairs(&[home, key]), own("grok-build", &follows)), "{name}");
+        let settings = bridged(named(name), configured, &[home]);
+        assert_eq!(settings, (pairs(&[home]), own("grok-build", &set)), "{name}");
+        let settings = bridged(named(name), r#"{"agents":{"mine":{"argv":["m"]}}}"#, &[home, key]);
+        assert_eq!(settings, (pairs(&[home, key]), own("grok-build", &follows)), "{name}");
     }
     let line = AgentChoice::Line("grok agent stdio".to_owned());
-    let told = bridged(line, "{}", &[home, key]);
-    assert_eq!(told, (pairs(&[home, key, follows[0]]), BTreeMap::new()));
+    let settings = bridged(line, "{}", &[home, key]);
+    assert_eq!(settings, (pairs(&[home, key, follows[0]]), BTreeMap::new()));
 }

@@ -101,7 +101,7 @@ fn denied_tool_requests_are_reported_in_place_and_at_the_end() {
         "\
 [done] end_turn
 [error] PERMISSION_DENIED: every permission that the agent asked for was denied: Write {work}/in.txt, and 1 more
-hint: nobody who could be asked has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything
+hint: no client that could answer has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything
 "
     );
     assert!(done.out.ends_with(&end), "{}", done.out);

@@ -6,7 +6,7 @@ use super::scan::is_verb;
 
 /// The requested output, as far as it can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FormatWish {
+pub(crate) struct RequestedFormat {
     /// The last valid format.
     pub(crate) format: Option<Format>,
     /// Whether `--json-strict` is set.
@@ -15,8 +15,8 @@ pub(crate) struct FormatWish {
 
 /// Reads the format from the arguments after the program's name. It never fails. In an invalid line a flag counts at any
 /// position; otherwise a flag after the first word of a prompt is text.
-pub(crate) fn format_wish(arguments: &[String], is_usage_error: bool) -> FormatWish {
-    let mut wish = FormatWish::default();
+pub(crate) fn requested_format(arguments: &[String], is_usage_error: bool) -> RequestedFormat {
+    let mut wish = RequestedFormat::default();
     let mut rest = arguments.iter();
     let mut words = WordPosition::None;
     while let Some(argument) = rest.next() {
