@@ -220,8 +220,8 @@ fn commands_in_a_directory_mention_the_session_an_editor_began_there() {
 fn id_known_only_to_the_agent_is_reported_as_loadable_by_editors() {
     let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
     let here = "acpx sessions list shows the sessions there are";
-    let there = "one that only the agent has, which acpx demo sessions list --remote marks with [remote], is opened by \
-                 an editor that runs acpx demo acp, with session/load";
+    let there = "one that only the agent has, marked [remote] by acpx demo sessions list --remote, can be opened with \
+                 session/load by an editor that runs acpx demo acp";
     for (flags, hint) in [(&[][..], format!("{here}; {there}")), (&["--no-list"], here.to_owned())] {
         let place = Place::new();
         place.demo_with(flags);

@@ -22,7 +22,7 @@ fn public_address_needs_a_token_and_tls_or_explicit_flags() {
     place.ok(&["token", "new"]);
     assert_eq!(
         failure(&[]),
-        refused("give --tls-cert and --tls-key; behind a proxy that has TLS, listen on 127.0.0.1")
+        refused("give --tls-cert and --tls-key; behind a proxy with TLS, listen on 127.0.0.1")
     );
     assert_eq!(failure(&["--tls-cert", "c", "--tls-key", "k"]).0, "TLS_UNUSABLE");
     let mut open = place.start(&["demo", "serve", "--listen", "0.0.0.0:0", "--insecure-public"]);
@@ -67,7 +67,7 @@ fn server_that_cannot_listen_fails_with_a_hint() {
     assert_eq!(
         failure(&taken.local_addr().unwrap().to_string(), &[]),
         system(
-            "another program listens there; give another port with --listen, or port 0 for any that is free"
+            "another program listens there; choose another port with --listen, or port 0 for any free one"
         )
     );
     // An address of documents, which no machine has.
