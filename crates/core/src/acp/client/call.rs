@@ -1,18 +1,25 @@
-//! Builds the requests that we send to agents: everything the protocol requires and nothing it forbids.
+//! Builds the lines that we send to agents, requests and responses: everything the protocol requires and nothing it
+//! forbids.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, LoginMethod, LoginMethodKind,
-    ProtocolVersion,
+    AbsolutePath, AcpSessionId, AgentError, AgentRequestId, Direction, EventKind, LoginMethod,
+    LoginMethodKind, Permit, PreviousContent, ProtocolVersion,
 };
 use crate::wire::{Peer, RpcId, WireError, encode};
 
 use super::super::capabilities::UnsupportedBlock;
 use super::super::{ExtraParams, login_ways};
-use super::{AgentConnection, RedactedLine};
+use super::permission::{Escalation, PermissionRequest};
+use super::tools::{ToolAnswer, ToolRequest};
+use super::{AgentConnection, RedactedLine, elicitation, rpc_id};
+
+/// Maximum number of unanswered inquiries per agent: requests about its other sessions, such as `session/list`. They
+/// belong to no conversation, so their responses are kept apart from the session's.
+const MAX_INQUIRIES: usize = 16;
 
 /// A line to persist and then send, only to the agent it was built for.
 pub struct OutgoingLine {
@@ -111,6 +118,107 @@ impl AgentConnection {
     fn kept_safely(&self, mut outgoing: OutgoingLine, besides: Option<&ExtraParams>) -> OutgoingLine {
         outgoing.kept = besides.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
         outgoing
+    }
+
+    /// Registers a request as an inquiry and returns the id that its response will carry. `None` if too many are
+    /// unanswered.
+    pub fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
+        let id = request.id.clone().filter(|_| self.inquiries.len() < MAX_INQUIRIES)?;
+        self.inquiries.push(id.clone());
+        Some(id)
+    }
+
+    /// Whether this is the response to an inquiry; removes it.
+    pub(super) fn take_inquiry(&mut self, id: &RpcId) -> bool {
+        let index = self.inquiries.iter().position(|inquiry| inquiry == id);
+        index.map(|index| self.inquiries.swap_remove(index)).is_some()
+    }
+
+    /// The response to a permission request.
+    pub fn permit(
+        &self,
+        id: &AgentRequestId,
+        request: &PermissionRequest,
+        decision: &Permit,
+    ) -> OutgoingLine {
+        self.pass_back(id, &request.result(decision))
+    }
+
+    /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
+    pub fn escalate(
+        &self,
+        id: &AgentRequestId,
+        request: &PermissionRequest,
+        escalation: &Escalation<'_>,
+    ) -> OutgoingLine {
+        self.pass_back(id, &request.escalated(escalation))
+    }
+
+    /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
+    /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
+    pub fn elicited(&mut self, id: &AgentRequestId, params: &str, decision: &Permit) -> OutgoingLine {
+        let result = elicitation::result(decision);
+        let (masked, secrets) = elicitation::mask(params, &result);
+        for secret in &secrets {
+            self.secrets.learn(secret);
+        }
+        let kept = encode::response(&rpc_id(id), masked.as_deref().unwrap_or(&result));
+        let kept = self.secrets.remove_from_json(&kept).or(masked.map(|_| kept));
+        let line = encode::response(&rpc_id(id), &result);
+        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
+    }
+
+    /// A permission request for a file or terminal request; `call` is the id for its tool call, and `old` the content
+    /// to be replaced.
+    pub fn question(
+        &self,
+        request: &ToolRequest,
+        session: &AcpSessionId,
+        call: &str,
+        old: Option<&PreviousContent>,
+    ) -> PermissionRequest {
+        request.question(session, call, old, &self.secrets)
+    }
+
+    /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
+    /// end of a secret.
+    pub fn provide(&self, id: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
+        let sent = self.pass_back(id, &answer.result());
+        match answer {
+            ToolAnswer::Shown { output, truncated: true, exit } => {
+                let output = output.get(self.secrets.torn(output)..).unwrap_or_default().to_owned();
+                let shown = ToolAnswer::Shown { output, truncated: true, exit: exit.clone() };
+                let kept = self.pass_back(id, &shown.result());
+                OutgoingLine { kept: Some(kept.kept.unwrap_or(kept.line)), ..sent }
+            }
+            _ => sent,
+        }
+    }
+
+    /// The response with this result. It may contain client input, so known secrets are removed from the stored line.
+    pub fn pass_back(&self, id: &AgentRequestId, result: &str) -> OutgoingLine {
+        self.redacted_response(encode::response(&rpc_id(id), result))
+    }
+
+    pub(super) fn redacted_response(&self, line: String) -> OutgoingLine {
+        let kept = self.secrets.remove_from_json(&line);
+        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
+    }
+
+    /// The text without secrets.
+    pub fn without_secrets(&self, words: &str) -> String {
+        self.secrets.remove_from_words(words).into_owned()
+    }
+
+    /// The text without secrets, and without what may be the end of a secret at its truncated start.
+    pub fn without_torn_secrets(&self, words: &str) -> String {
+        self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
+    }
+
+    /// Takes the part of a growing text in which no secret can still be incomplete, without secrets.
+    pub fn take_settled(&self, words: &mut String) -> String {
+        let rest = words.split_off(self.secrets.settled(words));
+        self.without_secrets(&std::mem::replace(words, rest))
     }
 }
 

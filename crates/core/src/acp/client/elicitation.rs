@@ -6,40 +6,29 @@ use agent_client_protocol_schema::v1 as acp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{AgentRequestId, PLACEHOLDER, Permit, is_secret_name};
-use crate::wire::encode;
+use crate::model::{PLACEHOLDER, Permit, is_secret_name};
 
 use super::call::json;
-use super::{AgentConnection, OutgoingLine, rpc_id};
 
-impl AgentConnection {
-    /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
-    /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
-    pub fn elicited(&mut self, ask: &AgentRequestId, params: &str, answer: &Permit) -> OutgoingLine {
-        let result = match answer {
-            Permit::Elicited(result) => result.to_string(),
-            Permit::Cancelled => said(acp::ElicitationAction::Cancel),
-            Permit::Declined
-            | Permit::Approve
-            | Permit::Reject
-            | Permit::Escalated(_)
-            | Permit::Choose { .. }
-            | Permit::Unchosen(_) => said(acp::ElicitationAction::Decline),
-        };
-        let (masked, secrets) = mask(params, &result);
-        for secret in &secrets {
-            self.secrets.learn(secret);
-        }
-        let kept = encode::response(&rpc_id(ask), masked.as_deref().unwrap_or(&result));
-        let kept = self.secrets.remove_from_json(&kept).or(masked.map(|_| kept));
-        let line = encode::response(&rpc_id(ask), &result);
-        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
-    }
+/// The result for a decision: the client's own, if there is one.
+pub(super) fn result(decision: &Permit) -> String {
+    let action = match decision {
+        Permit::Elicited(result) => return result.to_string(),
+        Permit::Cancelled => acp::ElicitationAction::Cancel,
+        Permit::Declined
+        | Permit::Approve
+        | Permit::Reject
+        | Permit::Escalated(_)
+        | Permit::Choose { .. }
+        | Permit::Unchosen(_) => acp::ElicitationAction::Decline,
+    };
+    // It is the same in both versions.
+    json(&acp::CreateElicitationResponse::new(action))
 }
 
 /// Masks the values of secret fields, of any length and at any depth. Returns the masked result, if anything was
 /// masked, and the secret texts.
-fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
+pub(super) fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let mut result: Value = serde_json::from_str(result).unwrap_or_default();
     let (mut found, mut is_masked) = (Vec::new(), false);
@@ -74,11 +63,6 @@ fn mask_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bo
 /// Whether a form field is secret, by its name or by its schema.
 pub fn is_secret_field(key: &str, property: &Value) -> bool {
     is_secret_name(key) || property["format"] == "password" || property["writeOnly"] == true
-}
-
-/// The result is the same in both versions.
-fn said(action: acp::ElicitationAction) -> String {
-    json(&acp::CreateElicitationResponse::new(action))
 }
 
 /// Whether a client's result is an object with an `action`. The content is not checked, so an unknown value does not

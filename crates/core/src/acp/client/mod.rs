@@ -27,7 +27,6 @@ mod elicitation;
 mod error_text;
 mod forward;
 mod grant;
-mod inquiry;
 mod known_tools;
 mod permission;
 mod responses;
@@ -397,7 +396,7 @@ impl AgentConnection {
 
     /// The error response to an agent's request.
     pub fn refusal(&self, ask: &AgentRequestId, error: &RpcError) -> OutgoingLine {
-        self.said_by_client(encode::error_response(&rpc_id(ask), error))
+        self.redacted_response(encode::error_response(&rpc_id(ask), error))
     }
 }
 

@@ -6,12 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::model::{AgentRequestId, Permit, SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
-use crate::wire::encode;
+use crate::model::{Permit, SessionIdentity, Timestamp, ToolUse, narrowest, unmistakable};
 use crate::wire::json;
 
 use super::super::agent::PermissionOutcome;
-use super::{AgentConnection, OutgoingLine, rpc_id};
 
 /// Maximum remembered length of a tool call's texts, in bytes. Rules and titles are shorter.
 const REMEMBERED: usize = 4096;
@@ -154,7 +152,7 @@ impl PermissionRequest {
     }
 
     /// The result for an escalated request that no user could answer, in npm acpx's format.
-    fn escalated(&self, escalation: &Escalation<'_>) -> String {
+    pub(super) fn escalated(&self, escalation: &Escalation<'_>) -> String {
         let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
         let call = subject(&params);
         let title = self.tool.title.as_deref().or_else(|| self.tool.tool()).unwrap_or("a tool call");
@@ -196,29 +194,6 @@ struct EscalationMeta<'a> {
     matched_rule: &'a str,
     message: String,
     timestamp: String,
-}
-
-impl AgentConnection {
-    /// The response to a permission request.
-    pub fn permit(&self, ask: &AgentRequestId, request: &PermissionRequest, permit: &Permit) -> OutgoingLine {
-        self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
-    }
-
-    /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
-    pub fn escalate(
-        &self,
-        ask: &AgentRequestId,
-        request: &PermissionRequest,
-        escalation: &Escalation<'_>,
-    ) -> OutgoingLine {
-        self.said_by_client(encode::response(&rpc_id(ask), &request.escalated(escalation)))
-    }
-
-    /// A response that may contain client input; known secrets are removed from the stored line.
-    pub(super) fn said_by_client(&self, line: String) -> OutgoingLine {
-        let kept = self.secrets.remove_from_json(&line);
-        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
-    }
 }
 
 /// The tool call of a request. Version 2 has other subjects too.

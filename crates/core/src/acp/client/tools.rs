@@ -9,14 +9,11 @@ use agent_client_protocol_schema::v1 as acp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::model::{
-    AcpSessionId, AgentRequestId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name,
-};
-use crate::wire::{RpcError, encode};
+use crate::model::{AcpSessionId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name};
+use crate::wire::RpcError;
 
 use super::call::json as to_json;
 use super::permission::PermissionRequest;
-use super::{AgentConnection, OutgoingLine, rpc_id};
 
 /// Maximum size of file content shown in a permission request, in bytes.
 const SHOWN_BYTES: usize = 64 << 10;
@@ -169,7 +166,7 @@ impl ToolRequest {
 
     /// A permission request for it; `call` is the id for its tool call, and `old` the content to be replaced. Secrets
     /// in a command are removed.
-    fn question(
+    pub(super) fn question(
         &self,
         session: &AcpSessionId,
         call: &str,
@@ -268,70 +265,22 @@ impl TerminalRequest {
     }
 }
 
-impl AgentConnection {
-    /// A permission request for a file or terminal request; `call` is the id for its tool call, and `old` the content
-    /// to be replaced.
-    pub fn question(
-        &self,
-        request: &ToolRequest,
-        session: &AcpSessionId,
-        call: &str,
-        old: Option<&PreviousContent>,
-    ) -> PermissionRequest {
-        request.question(session, call, old, &self.secrets)
-    }
-
-    /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
-    /// end of a secret.
-    pub fn provide(&self, ask: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
-        let told = self.answer_line(ask, answer);
-        match answer {
-            ToolAnswer::Shown { output, truncated: true, exit } => {
-                let output = output.get(self.secrets.torn(output)..).unwrap_or_default().to_owned();
-                let shown = ToolAnswer::Shown { output, truncated: true, exit: exit.clone() };
-                let kept = self.answer_line(ask, &shown);
-                OutgoingLine { kept: Some(kept.kept.unwrap_or(kept.line)), ..told }
-            }
-            _ => told,
-        }
-    }
-
-    fn answer_line(&self, ask: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
+impl ToolAnswer {
+    /// The result for the agent.
+    pub(super) fn result(&self) -> String {
         let exited = |ExitStatus { code, signal }: &ExitStatus| {
             acp::TerminalExitStatus::new().exit_code(*code).signal(signal.clone())
         };
-        let result = match answer {
-            ToolAnswer::Text(text) => to_json(&acp::ReadTextFileResponse::new(text)),
-            ToolAnswer::Created(id) => to_json(&acp::CreateTerminalResponse::new(id.to_string())),
-            ToolAnswer::Shown { output, truncated, exit } => {
+        match self {
+            Self::Text(text) => to_json(&acp::ReadTextFileResponse::new(text)),
+            Self::Created(id) => to_json(&acp::CreateTerminalResponse::new(id.to_string())),
+            Self::Shown { output, truncated, exit } => {
                 let shown = acp::TerminalOutputResponse::new(output, *truncated);
                 to_json(&shown.exit_status(exit.as_ref().map(exited)))
             }
-            ToolAnswer::Exited(exit) => to_json(&acp::WaitForTerminalExitResponse::new(exited(exit))),
-            ToolAnswer::Done => "{}".to_owned(),
-        };
-        self.pass_back(ask, &result)
-    }
-
-    /// The response with a client's result, unchanged.
-    pub fn pass_back(&self, ask: &AgentRequestId, result: &str) -> OutgoingLine {
-        self.said_by_client(encode::response(&rpc_id(ask), result))
-    }
-
-    /// The text without secrets.
-    pub fn without_secrets(&self, words: &str) -> String {
-        self.secrets.remove_from_words(words).into_owned()
-    }
-
-    /// The text without secrets, and without what may be the end of a secret at its truncated start.
-    pub fn without_torn_secrets(&self, words: &str) -> String {
-        self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
-    }
-
-    /// Takes the part of a growing text in which no secret can still be incomplete, without secrets.
-    pub fn take_settled(&self, words: &mut String) -> String {
-        let rest = words.split_off(self.secrets.settled(words));
-        self.without_secrets(&std::mem::replace(words, rest))
+            Self::Exited(exit) => to_json(&acp::WaitForTerminalExitResponse::new(exited(exit))),
+            Self::Done => "{}".to_owned(),
+        }
     }
 }
 

@@ -44,14 +44,7 @@ pub(crate) struct RecordRenderer {
     /// The last lineage row for which the ids of earlier rows are known.
     row: LineageIndex,
     pub(super) open: MessageContinuation,
-    /// The prompt of the running turn.
-    asked: Option<PromptOrigin>,
-    /// Whether this client sent that prompt.
-    is_own: bool,
-    /// Matches the agent's user messages against that prompt.
-    prompted: PromptEcho,
-    /// The turn whose prompt was rendered before and is being resent.
-    resent: Option<u64>,
+    running: RunningPrompt,
     /// The turns of prompts, by the message ids that version 2 agents gave them.
     prompts: HashMap<(LineageIndex, Box<str>), TurnId>,
     state: SessionState,
@@ -69,6 +62,18 @@ pub(crate) struct RecordRenderer {
     settled: Option<Timestamp>,
 }
 
+/// The prompt of the running turn.
+#[derive(Debug, Default)]
+struct RunningPrompt {
+    origin: Option<PromptOrigin>,
+    /// Whether this client sent it.
+    is_own: bool,
+    /// Matches the agent's user messages against it.
+    echo: PromptEcho,
+    /// The turn whose prompt was rendered before and is being resent.
+    resent: Option<u64>,
+}
+
 /// Whether this client sent the prompt with this request id.
 pub(crate) type IsOwn<'a> = &'a dyn Fn(&str) -> bool;
 
@@ -84,10 +89,7 @@ impl RecordRenderer {
             known: KnownIds::default(),
             row: LineageIndex::FIRST,
             open: MessageContinuation::default(),
-            asked: None,
-            is_own: false,
-            prompted: PromptEcho::default(),
-            resent: None,
+            running: RunningPrompt::default(),
             prompts: HashMap::new(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
@@ -185,11 +187,11 @@ impl RecordRenderer {
     /// The request id of this client's own prompt, if the event just rendered made it part of the conversation. For a
     /// version 2 agent that is its reply to the prompt.
     pub(crate) fn inserted(&self, event: &Event) -> Option<&str> {
-        let asked = self.asked.as_ref().filter(|_| self.is_own && self.has_states())?;
+        let asked = self.running.origin.as_ref().filter(|_| self.running.is_own && self.has_states())?;
         let is_said = match (event.direction, event.kind, version(event)) {
             (Direction::ToAgent, EventKind::Request, ProtocolVersion::V1)
             | (Direction::FromAgent, EventKind::Response, ProtocolVersion::V2) => {
-                self.prompted.is_named(id_of(&event.body))
+                self.running.echo.is_named(id_of(&event.body))
             }
             _ => false,
         };
@@ -297,15 +299,15 @@ impl RecordRenderer {
         match Fact::from_body(&event.body) {
             Some(Fact::TurnStarted { turn, request_id, client }) => {
                 self.open.end();
-                self.is_own = is_own(&request_id);
-                self.asked = Some(PromptOrigin { turn, request_id, client });
-                self.prompted = PromptEcho::default();
+                self.running.is_own = is_own(&request_id);
+                self.running.origin = Some(PromptOrigin { turn, request_id, client });
+                self.running.echo = PromptEcho::default();
                 Vec::new()
             }
             Some(Fact::TurnEnded { turn, .. }) => {
                 self.open.end();
                 // A turn that never started can end while another one runs.
-                self.asked = self.asked.take().filter(|asked| asked.turn != turn);
+                self.running.origin = self.running.origin.take().filter(|asked| asked.turn != turn);
                 if self.owes() { self.settle() } else { Vec::new() }
             }
             Some(Fact::SessionReset { announced: true, reason, carried, error, .. }) => {
@@ -320,7 +322,7 @@ impl RecordRenderer {
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
             }
             Some(Fact::PromptResent { turn }) => {
-                self.resent = Some(turn);
+                self.running.resent = Some(turn);
                 Vec::new()
             }
             Some(fact) => self.terminal(event, &fact, with_seq),
@@ -330,9 +332,9 @@ impl RecordRenderer {
 
     /// Resolves the prompt of the turn that this fact ends.
     pub(super) fn ends_turn(&mut self, event: &Event) -> PromptResolution {
-        let running = self.asked.as_ref().map(|asked| asked.turn);
+        let running = self.running.origin.as_ref().map(|asked| asked.turn);
         match Fact::from_body(&event.body) {
-            Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.prompted.over(),
+            Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.running.echo.over(),
             _ => PromptResolution::default(),
         }
     }
@@ -345,13 +347,13 @@ impl RecordRenderer {
             return None;
         }
         self.open.end();
-        self.prompted = PromptEcho::new(id_of(&event.body), &blocks);
-        let is_shown = self.resent.take().is_some_and(|turn| event.turn == Some(TurnId(turn)));
+        self.running.echo = PromptEcho::new(id_of(&event.body), &blocks);
+        let is_shown = self.running.resent.take().is_some_and(|turn| event.turn == Some(TurnId(turn)));
         match version(event) {
             ProtocolVersion::V1 if is_shown => None,
             ProtocolVersion::V1 => Some(event.clone()),
             ProtocolVersion::V2 => {
-                self.prompted.wait(event.clone());
+                self.running.echo.wait(event.clone());
                 None
             }
         }
@@ -362,8 +364,8 @@ impl RecordRenderer {
         match version(event) {
             ProtocolVersion::V1 => PromptResolution::default(),
             ProtocolVersion::V2 => {
-                let settled = self.prompted.answered(&event.body);
-                if let (Some(message), Some(asked)) = (self.prompted.message(), &self.asked) {
+                let settled = self.running.echo.answered(&event.body);
+                if let (Some(message), Some(asked)) = (self.running.echo.message(), &self.running.origin) {
                     self.prompts.insert((event.lineage, message.into()), TurnId(asked.turn));
                 }
                 settled
@@ -378,18 +380,18 @@ impl RecordRenderer {
             UpdateKind::Tool | UpdateKind::ToolContent | UpdateKind::Terminal | UpdateKind::Running => true,
             UpdateKind::State(_) | UpdateKind::Notice | UpdateKind::Compaction | UpdateKind::Other => false,
         };
-        let prompt = if works && event.turn.is_some() { self.prompted.begins() } else { None };
+        let prompt = if works && event.turn.is_some() { self.running.echo.begins() } else { None };
         prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt })
     }
 
     /// Renders a prompt as a user message; in version 2 with the id that the client received in reply to the prompt.
     /// A version 1 client does not receive its own prompt.
     pub(super) fn prompt_lines(&self, event: &Event, beside: &UpdateMeta<'_>) -> Vec<String> {
-        if self.is_own && self.client.protocol == ProtocolVersion::V1 {
+        if self.running.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
         }
         let blocks = prompt_blocks(&event.body);
-        let beside = UpdateMeta { asked: self.asked.as_ref(), ..beside.clone() };
+        let beside = UpdateMeta { asked: self.running.origin.as_ref(), ..beside.clone() };
         // Only this id separates two consecutive prompts.
         let id = json_string(&match event.turn {
             Some(turn) => prompt_message_id(&self.record, turn),
@@ -419,17 +421,17 @@ impl RecordRenderer {
             matches!(kind, UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User));
         if is_users && event.turn.is_some() {
             let is_first = version(event) == ProtocolVersion::V1;
-            if !is_first && self.prompted.holds(event) {
+            if !is_first && self.running.echo.holds(event) {
                 return false;
             }
             let id = line.head.message_id.and_then(json::string);
-            if self.prompted.is_repeated(id.as_deref(), line.head.content) {
+            if self.running.echo.is_repeated(id.as_deref(), line.head.content) {
                 self.open.end();
                 let is_changed = kind == UpdateKind::Message(MessageKind::User)
-                    && self.prompted.is_changed_by(line.update, line.head.content);
+                    && self.running.echo.is_changed_by(line.update, line.head.content);
                 // A version 1 client that talks to its agent directly would receive the repetition too.
                 return match self.client.protocol {
-                    ProtocolVersion::V1 => self.is_own && is_first,
+                    ProtocolVersion::V1 => self.running.is_own && is_first,
                     ProtocolVersion::V2 => is_changed,
                 };
             }
