@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_an_agent_is_is_read_in_either_version_and_need_not_be_said() {
+    fn agent_info_is_read_in_both_versions_and_may_be_missing() {
         let read = |answer: &str| {
             let AgentInfo { name, version } = AgentInfo::of_answer(answer);
             (name.unwrap_or_default(), version.unwrap_or_default())

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_of_version_1_are_an_option_to_a_client_of_version_2_who_sets_them_as_one() {
+    fn v1_modes_are_an_option_for_a_v2_client() {
         let commands = Some(r#"[{"name":"fix","description":"mend"}]"#.into());
         let setup = Some(r#"{"sessionId":"s","_meta":{"w":1.0},"availableCommands":[]}"#.into());
         let offered = SessionOffer { modes: Some(MODES.into()), commands, setup, ..SessionOffer::default() };
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_an_option_to_a_client_of_version_2_who_chooses_by_set_config_option() {
+    fn v1_models_are_an_option_for_a_v2_client() {
         let option = |current: &str| {
             json!({
                 "configId": "acpx.model", "name": "Model", "category": "model", "type": "select",
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_version_2_for_modes_is_the_modes_of_a_client_of_version_1() {
+    fn v2_mode_option_becomes_the_modes_of_a_v1_client() {
         let options = json!([mode_option("a")]).to_string().replace("acpx.mode", "mode");
         let commands = Some(r#"[{"type":"command","name":"fix","description":"mend"}]"#.into());
         let config_options = Some(options.as_str().into());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn between_peers_of_one_version_every_byte_goes_through_but_what_the_client_cannot_show() {
+    fn same_version_setup_keeps_its_bytes_except_unsupported_options() {
         let setup = |commands: &str| {
             format!(
                 r#"{{ "n":1.0e2,{commands}"modes":{MODES} ,"models":{{"x":[ ]}},"configOptions":{OPTIONS_V1}}}"#
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_does_not_have_is_found_before_it_is_asked_for() {
+    fn unknown_setting_is_found_before_the_request_is_sent() {
         let grouped = json!([
             { "id": "m", "name": "M", "type": "select", "currentValue": "x",
               "options": [{ "group": "g", "name": "G", "options": [{ "value": "x", "name": "X" }] }] },

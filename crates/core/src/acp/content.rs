@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_foreign_if_it_names_another_session_however_that_is_written() {
+    fn update_of_another_session_is_foreign_however_its_id_is_escaped() {
         let is_foreign = |params: &str, id: &str| is_foreign(params, &AcpSessionId::new(id).unwrap());
         let rows = [
             (r#"{"sessionId":"s1","update":{}}"#, "s1", false),

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_parameter_or_a_passing_failure_is_no_lost_session_whoever_says_it() {
+    fn parameter_and_transient_errors_are_no_lost_session() {
         let wrong = r#"{"code":-32602,"message":"Invalid params","data":{"mcpServers":"wrong"}}"#;
         let cases = [
             ("pi", wrong),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_login_and_a_session_in_use_are_heard_before_an_agents_own_word_for_lost() {
+    fn login_and_in_use_errors_are_matched_before_lost() {
         let cases = [
             ("authentication required, session not found", ErrorMeaning::LoginNeeded),
             ("session already open, the other was not found", ErrorMeaning::BusyElsewhere),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_open_elsewhere_is_not_lost_in_the_words_of_any_agent() {
+    fn session_in_use_by_another_process_is_not_lost_for_any_agent() {
         let cases = [
             ("codex", r#"{"code":-32600,"message":"x","data":{"reason":"thread_active_writer"}}"#),
             ("vibe", r#"{"code":-31002,"message":"x"}"#),

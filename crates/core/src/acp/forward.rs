@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_s_own_words_reach_an_agent_of_its_version_and_its_meta_reaches_any() {
+    fn unknown_params_need_the_same_version_and_meta_does_not() {
         let (v1, v2) = (ProtocolVersion::V1, ProtocolVersion::V2);
         let all = ExtraParams::of(v1, Some(r#"{"acpx":{},"a" :1.0}"#), Some(r#""x":1e2,"y":[ ]"#)).unwrap();
         assert_eq!(all.members(v1), r#","x":1e2,"y":[ ],"_meta":{"a" :1.0}"#);

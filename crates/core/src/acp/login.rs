@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_way_is_read_and_what_is_none_is_passed_over() {
+    fn every_login_method_kind_is_read_and_others_skipped() {
         let answer = json!({ "protocolVersion": 1, "authMethods": [
             { "id": "oauth", "name": "Log in", "description": "with a browser" },
             { "id": "tui", "name": "Terminal", "type": "terminal", "args": ["login"], "env": { "A": "b", "C": 1 } },

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_offers_is_read_in_either_version_and_what_cannot_be_read_is_left_out() {
+    fn settings_are_read_in_both_versions_and_unreadable_ones_left_out() {
         let modes = json!({ "currentModeId": "a", "availableModes": [{ "id": "a" }, { "id": "b" }, 7] });
         let options = json!([
             { "id": "m", "configId": "m2", "category": "model", "type": "select", "currentValue": "x",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_asked_for_as_each_version_has_it_and_read_back_as_it_was() {
+    fn setting_request_round_trips_in_both_versions() {
         let session = AcpSessionId::new("s").unwrap();
         let mode = Setting { name: SettingName::Mode, value: SettingValue::Id("b".into()) };
         let choice = Setting { name: SettingName::Option("m".into()), ..mode.clone() };

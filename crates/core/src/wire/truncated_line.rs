@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_known_by_its_method_and_its_id_and_nothing_else_is() {
+    fn truncated_line_is_a_request_only_with_method_and_id() {
         let cases = [
             (r#"{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"x":"xxx"#, Some("7")),
             (r#" { "method" : "m\"\\" , "id" : "a,\"b" , "params":["#, Some(r#""a,\"b""#)),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alone_waits_for_all_before_it_and_all_behind_it_wait_for_it() {
+    fn exclusive_request_waits_for_earlier_ones_and_blocks_later_ones() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let [load, resume] = [order.beside(&session), order.beside(&session)];
         let close = order.alone(&session);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_behind_a_close_does_not_let_the_next_one_pass_it() {
+    fn withdrawn_request_behind_a_close_does_not_unblock_the_next() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let close = order.alone(&session);
         let withdrawn = order.beside(&session);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_can_be_cancelled_if_its_agent_last_said_so_and_one_that_was_never_told_cannot() {
+    fn tool_call_cancel_needs_the_agents_last_capability() {
         let mut tools = KnownTools::default();
         assert!(!tools.can_be_cancelled("t"));
         for (update, expected) in [

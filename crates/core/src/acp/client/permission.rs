@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_said_goes_to_the_agent_byte_for_byte_if_it_chose_what_was_offered() {
+    fn permission_result_with_an_offered_option_is_forwarded_unchanged() {
         let said = r#"{"outcome":{"optionId":"R","outcome":"selected","future":1.0e2} ,"_meta":{"why":"x"}}"#;
         let request = request("edit", ALL);
         assert_eq!(request.result(&request.said(&said.into())), said);
     }
 
     #[test]
-    fn what_a_client_said_that_chooses_nothing_goes_to_the_agent_byte_for_byte_and_is_no_refusal_of_ours() {
+    fn permission_result_without_a_choice_is_forwarded_unchanged() {
         let request = request("edit", &ALL[2..3]);
         for said in [
             r#"{"outcome":{"outcome":"cancelled"}}"#,
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_kinds_that_are_new_to_us_are_used_for_what_they_say_and_for_nothing_else() {
+    fn permission_option_kind_prefix_decides_what_an_unknown_kind_means() {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
         let cancelled = json!({"outcome": {"outcome": "cancelled"}});
         let new = [("r", "reject_all_week"), ("x", "perhaps"), ("a", "allow_all_week")];
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escalation_is_told_as_npm_acpx_tells_it_with_the_ids_by_their_own_names() {
+    fn permission_escalation_has_npm_acpx_format() {
         use crate::model::{AcpSessionId, AgentSessionId, RecordId};
         let params = json!({
             "sessionId": "s",
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_the_told_one_else_the_known_one_else_none_that_is_approved() {
+    fn tool_kind_is_sent_else_known_else_never_approved() {
         assert_eq!(request("read", &[]).tool.kind(), ToolKind::Reads);
         assert_eq!(request("search", &[]).tool.kind(), ToolKind::Reads);
         assert_eq!(request("execute", &[]).tool.kind(), ToolKind::Other);

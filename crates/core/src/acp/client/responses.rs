@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_to_log_in_that_an_error_tells_are_named_before_those_that_were_told_at_the_start() {
+    fn login_methods_of_an_error_precede_those_of_initialize() {
         let refused = |method: &str, data: &str| {
             let error = format!(r#""error":{{"code":-32000,"message":"Login"{data}}}"#);
             match answer(method, &error) {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_leaves_out_rows_without_an_id_and_times_it_cannot_read() {
+    fn session_list_skips_rows_without_id_and_unreadable_times() {
         let rows = r#"[{"sessionId":"s","cwd":"/","updatedAt":"2026-11-15T00:00:00Z","title":"t"},{"cwd":"/"},{"sessionId":"u","updatedAt":"soon"}]"#;
         let page = answer("session/list", &format!(r#""result":{{"sessions":{rows},"nextCursor":""}}"#));
         let row = |id: &str, time: Option<&str>, title: Option<&str>, row: &str| ListedSession {

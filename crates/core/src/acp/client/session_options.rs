@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_whose_answer_tells_of_no_options_is_done_and_one_that_cannot_be_read_changes_nothing() {
+    fn set_option_result_without_options_applies_the_value() {
         let options = |value: &str| {
             format!(
                 r#"[7,{{"id":"a","configId":"x","currentValue":1}},{{"id":"b","configId":"a","currentValue" : {value} }}]"#

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_asked_about_a_command_sees_it_and_its_variables_but_for_secrets() {
+    fn command_permission_request_shows_variables_without_secrets() {
         let session = AcpSessionId::new("s1").unwrap();
         let env = [
             ("LD_PRELOAD", "/evil.so"),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_beside_the_conversation_is_read_the_same_in_both_versions() {
+    fn notices_and_usage_are_read_the_same_in_both_versions() {
         let cost = Cost { amount: Number::from_f64(0.25).unwrap(), currency: "USD".into() };
         let usage = |cost: Option<Cost>| {
             let cost_stands = cost.is_none();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_stands_until_another_is_told_or_version_2_takes_it_back() {
+    fn usage_cost_stays_until_replaced_or_cleared_in_v2() {
         let told = |cost: &str| {
             let update = format!(r#"{{"sessionUpdate":"usage_update","used":5,"size":10{cost}}}"#);
             format!(r#"{{"sessionId":"s","update":{update}}}"#)

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_session_is_told_the_text_of_a_file_and_what_it_is_not_told() {
+    fn carried_history_contains_file_text_and_names_omissions() {
         let told = |block: Value| carried_words(&block.to_string());
         let file = json!({ "type": "resource", "resource": { "uri": "file:///b", "text": "inside" } });
         assert_eq!(told(file).as_deref(), Some("[resource file:///b]\ninside"));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_read_with_why_it_stopped_and_an_unknown_one_is_never_idle() {
+    fn unknown_state_update_is_never_idle() {
         let idle = |reason: Option<&str>, error: Option<&str>| StateUpdate::Idle {
             stop_reason: reason.map(Into::into),
             error: error.map(Into::into),

@@ -181,7 +181,7 @@ fn a_prompt_that_is_resent_is_shown_once() {
 }
 
 #[test]
-fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
+fn replay_joins_chunks_and_renders_each_tool_call_once() {
     let mut log = Log::new();
     log.begin(1, "do it");
     log.chunk("agent_thought_chunk", "h");
@@ -219,7 +219,7 @@ fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
 }
 
 #[test]
-fn what_an_agent_says_in_our_place_is_not_passed_on_and_keeps_no_words_apart() {
+fn agents_own_acpx_meta_is_dropped_and_does_not_split_chunks() {
     let mut log = Log::new();
     log.begin(1, "x");
     let said = |words: &str, meta: &str| {
@@ -244,7 +244,7 @@ fn what_an_agent_says_in_our_place_is_not_passed_on_and_keeps_no_words_apart() {
 }
 
 #[test]
-fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
+fn chunk_with_extra_members_is_forwarded_unchanged() {
     let mut log = Log::new();
     log.say("a");
     let odd = [
@@ -267,7 +267,7 @@ fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
 }
 
 #[test]
-fn of_what_is_told_whole_the_last_telling_is_told_again_and_notices_are_not() {
+fn replay_sends_only_the_last_state_and_no_notices() {
     let mut log = Log::new();
     let mode = |id: &str| format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":"{id}"}}"#);
     log.begin(1, "x");
@@ -307,7 +307,7 @@ fn of_changes_that_clients_made_the_last_is_told_again_too() {
 }
 
 #[test]
-fn what_a_session_is_about_is_told_again_with_the_last_telling_of_each_of_its_fields() {
+fn replay_merges_the_last_value_of_each_session_info_field() {
     let mut log = Log::new();
     log.update(r#"{"sessionUpdate":"session_info_update","title":"old","n":1.50}"#);
     log.update(r#"{"sessionUpdate":"session_info_update","title":"T"}"#);
@@ -320,7 +320,7 @@ fn what_a_session_is_about_is_told_again_with_the_last_telling_of_each_of_its_fi
 }
 
 #[test]
-fn what_an_agent_says_in_the_users_name_is_told_from_where_it_no_longer_repeats_the_prompt() {
+fn user_chunks_are_sent_after_they_stop_repeating_the_prompt() {
     let mut log = Log::new();
     log.begin(1, "do it");
     log.chunk("user_message_chunk", "do ");
@@ -341,7 +341,7 @@ fn what_an_agent_says_in_the_users_name_is_told_from_where_it_no_longer_repeats_
 }
 
 #[test]
-fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is_ours() {
+fn session_reset_is_a_notice_or_a_marked_message() {
     let mut log = Log::new();
     log.say("a");
     let (from, to) = ("s1".to_owned(), "s2".to_owned());
@@ -377,7 +377,7 @@ fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is
 }
 
 #[test]
-fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before() {
+fn unfinished_tool_call_is_cancelled_when_its_turn_is_over() {
     let mut log = Log::new();
     log.begin(1, "x");
     log.update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","_meta":{"x":1}}"#);
@@ -393,7 +393,7 @@ fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before(
 }
 
 #[test]
-fn a_call_that_takes_the_id_of_one_of_an_earlier_turn_is_another() {
+fn tool_call_id_reused_in_a_later_turn_is_another_call() {
     let call = |title: &str, more: &str| {
         format!(
             r#"{{"sessionUpdate":"tool_call","toolCallId":"c","title":"{title}","status":"pending"{more}}}"#
@@ -420,7 +420,7 @@ fn a_call_that_takes_the_id_of_one_of_an_earlier_turn_is_another() {
 }
 
 #[test]
-fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
+fn too_long_tool_output_is_left_out_and_named() {
     let mut log = Log::new();
     let output = "x".repeat(64);
     log.update(&format!(
@@ -435,7 +435,7 @@ fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
 }
 
 #[test]
-fn content_that_came_in_many_pieces_is_told_once_and_costs_no_more_than_its_bytes() {
+fn many_tool_content_chunks_are_joined_once() {
     let mut log = Log::new();
     log.protocol = 2;
     let item = json!({ "type": "content", "content": { "type": "text", "text": "x".repeat(100) } });
@@ -463,7 +463,7 @@ fn content_that_came_in_many_pieces_is_told_once_and_costs_no_more_than_its_byte
 }
 
 #[test]
-fn an_id_that_an_earlier_acp_session_used_is_told_under_another_and_no_other_is() {
+fn id_reused_by_a_later_acp_session_is_renamed() {
     let mut log = Log::new();
     let tool = |id: &str| {
         format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","title":"a","status":"completed"}}"#)

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_when_there_is_no_room_and_a_long_id_takes_no_more() {
+    fn full_map_evicts_the_oldest_and_hashes_long_ids() {
         let mut recent: RecentMap<u8> = RecentMap::new(2);
         let long = "x".repeat(1000);
         *recent.entry("a") = 1;

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_too_deep_gives_way_and_what_is_beside_it_stays() {
+    fn too_deeply_nested_value_is_replaced_alone() {
         let nested = |depth: usize, inner: &str| format!("{}{inner}{}", "[".repeat(depth), "]".repeat(depth));
         let deep = format!(r#"[{},"]",1]"#, nested(200, "{\"[\":2}"));
         assert_eq!(repaired(&deep), format!(r#"[{},"]",1]"#, nested(DEEPEST - 1, TOO_DEEP)));

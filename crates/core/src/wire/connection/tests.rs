@@ -71,7 +71,7 @@ async fn a_response_comes_after_the_notifications_sent_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_is_not_lost_when_the_queue_is_full_and_its_request_is_not_written() {
+async fn cancellation_is_not_lost_when_the_queue_is_full() {
     let (peer, _incoming, mut far) = raw(8, WireLimits { queue_messages: 3, ..WireLimits::default() });
     let first = peer.request("first", "").await.unwrap();
     settled().await;
@@ -119,7 +119,7 @@ async fn cancelling_what_is_answered_sends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_given_up_while_it_waits_sends_nothing_and_frees_its_id() {
+async fn request_dropped_while_queued_sends_nothing() {
     let (peer, _incoming, mut far) = raw(8, WireLimits { queue_messages: 1, ..WireLimits::default() });
     peer.notify("a", "").await.unwrap();
     settled().await;
@@ -268,7 +268,7 @@ async fn a_response_to_nothing_outstanding_is_a_stray() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_writes_what_is_queued_then_ends_the_stream_and_reading_goes_on() {
+async fn close_flushes_the_queue_and_keeps_reading() {
     let (peer, mut incoming, mut far) = raw(8, small());
     peer.notify("a", "").await.unwrap();
     settled().await;
@@ -337,7 +337,7 @@ async fn an_id_in_use_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_reads_no_more_is_an_error_for_those_who_send() {
+async fn peer_that_stops_reading_is_a_send_error() {
     let (peer, incoming, far) = raw(8, small());
     drop(far);
     peer.notify("m", "").await.unwrap();
@@ -369,7 +369,7 @@ async fn dropping_both_ends_stops_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
+async fn stalled_peer_is_no_longer_written_to() {
     let patience = Duration::from_mins(1);
     let limits = WireLimits { write_patience: Some(patience), ..small() };
     let (peer, _incoming, mut far) = raw(16, limits);

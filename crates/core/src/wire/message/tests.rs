@@ -27,7 +27,7 @@ fn a_method_without_an_id_is_a_notification() {
 }
 
 #[test]
-fn a_message_with_a_method_and_an_id_is_a_request_whatever_else_it_has() {
+fn message_with_method_and_id_is_a_request() {
     let message = parse(r#"{"id":"x","method":"m","result":1,"error":2,"_meta":{}}"#);
     let id = RpcId::from_string("x");
     assert_eq!(message.body(), &Body::Request { id, method: "m".into(), params: None });
@@ -40,7 +40,7 @@ fn null_is_a_result_and_a_missing_result_is_none() {
 }
 
 #[test]
-fn of_a_result_and_an_error_the_one_that_is_not_null_counts_and_the_error_first() {
+fn non_null_error_counts_before_the_result() {
     assert_eq!(parse(r#"{"id":1,"result":2,"error":null}"#).result(), Some("2"));
     assert_eq!(parse(r#"{"id":1,"result":null,"error":{}}"#).error(), Some("{}"));
     assert_eq!(parse(r#"{"id":1,"result":2,"error":"no"}"#).error(), Some(r#""no""#));
@@ -110,7 +110,7 @@ fn a_few_unknown_members_are_kept_and_very_many_are_refused() {
 }
 
 #[test]
-fn half_a_surrogate_pair_in_a_name_or_a_value_loses_no_message() {
+fn unpaired_surrogate_does_not_make_a_message_unreadable() {
     let message = parse(r#"{"method":"m","\ud800":1,"params":{"text":"\udfff"}}"#);
     assert_eq!(message.params(), Some(r#"{"text":"\udfff"}"#));
 }

@@ -175,7 +175,7 @@ fn what_nobody_asks_for_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn a_server_over_http_or_sse_needs_the_capability_and_the_error_names_both() {
+fn http_and_sse_mcp_servers_need_the_capability() {
     for (kind, capability) in [("http", "mcpCapabilities.http"), ("sse", "mcpCapabilities.sse")] {
         let server = json!({ "type": kind, "name": "docs", "url": "https://d", "headers": [] });
         let problem =
@@ -195,7 +195,7 @@ fn extra_roots_need_the_capability() {
 }
 
 #[test]
-fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
+fn session_new_is_read_whole_and_keeps_unknown_members() {
     let params = json!({
         "cwd": "/w",
         "additionalDirectories": ["/x"],

@@ -99,7 +99,7 @@ fn a_client_of_version_1_is_read_from_its_places() {
 }
 
 #[test]
-fn a_client_of_version_2_is_read_from_its_places_and_shows_everything() {
+fn v2_client_capabilities_are_read_from_their_members() {
     let params = json!({
         "protocolVersion": 2,
         "info": { "name": "zed", "version": "2.0", "title": "Zed" },
@@ -124,7 +124,7 @@ fn a_client_of_version_2_is_read_from_its_places_and_shows_everything() {
 }
 
 #[test]
-fn a_client_of_version_2_says_who_it_is_unless_it_speaks_a_later_one() {
+fn v2_client_must_send_its_info() {
     let table = [
         (json!({}), "info", "is missing"),
         (json!({ "info": null }), "info", "must be an object, not null"),

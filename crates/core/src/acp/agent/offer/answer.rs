@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_told_what_is_offered_as_objects_and_read_as_such_by_its_schema() {
+    fn v2_initialize_reply_uses_objects_and_fits_the_schema() {
         let features = [Feature::Delete, Feature::Fork, Feature::Image, Feature::McpHttp, Feature::McpSse];
         let offer = Offer::new("toy", "0.1", features);
         let expected = json!({
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_behind_says_of_itself_is_passed_on_byte_for_byte_if_it_is_served_and_decides() {
+    fn proxied_capabilities_are_forwarded_byte_for_byte_if_served() {
         let (info, methods) = (raw(r#"{"name":"x","n":1.0e2}"#), raw(r#"[{"id":"a" }]"#));
         let offer = |prompt: &str, mcp: &str| {
             Offer::new("toy", "0.1", [Feature::Image, Feature::McpSse, Feature::Logout])

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_of_itself_takes_the_place_of_ours_and_what_it_does_not_say_is_not_offered() {
+    fn proxied_capabilities_replace_ours() {
         let answer = r#"{"protocolVersion":1,"agentInfo":{"name":"a","version":"2"},
             "agentCapabilities":{"loadSession":false,"promptCapabilities":{"audio":true},"auth":{"logout":{}}},
             "authMethods":[{"id":"m","name":"M"}]}"#;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_beside_its_capabilities_is_passed_on_and_what_nobody_serves_is_kept_back() {
+    fn proxied_meta_is_forwarded_and_unserved_capabilities_are_not() {
         let answer = r#"{"protocolVersion":1,"models":[1.0],"_meta":{"im":1,"acpx":{"theirs":1}},
             "agentCapabilities":{"_meta":{"cap":1},"futureCap":{},"sessionCapabilities":{"future":{},"_meta":{"s":1}},
             "auth":{"_meta":{"a":1}}}}"#;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_of_version_2_takes_of_kinds_that_nobody_here_knows_is_offered_to_clients_of_version_2() {
+    fn unknown_v2_content_kinds_are_offered_to_v2_clients() {
         let answer = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"_vend":{},"capabilities":{"_vend":{},
             "session":{"prompt":{"image":{},"_x":{"n":1.0}},"mcp":{"stdio":{},"_y":{},"_no":false},"_z":{}}}}"#;
         let session = &offered(answer, ProtocolVersion::V2)["capabilities"]["session"];

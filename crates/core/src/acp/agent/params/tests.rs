@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_array_is_refused_at_its_first_bad_item_and_the_rest_is_not_looked_at() {
+fn array_is_refused_at_its_first_bad_item() {
     let huge = format!("[0{}]", ",0".repeat(1_000_000));
     // This array breaks off within its second item: a check that read on would fail.
     for json in [huge.as_str(), "[0,fal"] {

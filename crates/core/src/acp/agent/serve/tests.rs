@@ -374,7 +374,7 @@ async fn an_unknown_session_is_not_found_by_its_id() {
 }
 
 #[tokio::test]
-async fn a_method_of_the_services_own_gets_its_params_as_they_are_and_can_be_withdrawn() {
+async fn extension_method_gets_raw_params_and_can_be_cancelled() {
     let mut client = Client::initialized().await;
     let echo = client.send("_toy/echo", json!({ "a": [1, null] })).await;
     assert_eq!(client.next().await, json!({ "method": "_toy/heard", "params": {} }));
@@ -434,7 +434,7 @@ async fn cancel_sends_pending_updates_and_then_answers_cancelled() {
 }
 
 #[tokio::test]
-async fn a_cancel_right_behind_its_prompt_is_not_lost_and_never_an_error() {
+async fn cancel_directly_after_its_prompt_is_not_lost() {
     let mut client = Client::with_session().await;
     let id = client.prompt("s1", "fail when cancelled").await;
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
@@ -522,7 +522,7 @@ async fn sessions_run_beside_each_other() {
 }
 
 #[tokio::test]
-async fn close_and_delete_answer_after_the_turn_they_end_and_then_the_session_is_unknown() {
+async fn close_and_delete_reply_after_the_turn_they_end() {
     for method in ["session/close", "session/delete"] {
         let mut client = Client::with_session().await;
         let turn = client.prompt("s1", "wait").await;
@@ -602,7 +602,7 @@ async fn a_handler_that_panics_still_answers_and_does_not_tell_why() {
 }
 
 #[tokio::test]
-async fn when_the_client_goes_turns_are_told_and_their_answers_are_still_written() {
+async fn turns_are_cancelled_and_answered_after_a_disconnect() {
     let mut client = Client::with_session().await;
     let turn = client.prompt("s1", "wait").await;
     assert_eq!(client.next().await, said("s1", "waiting"));
@@ -614,7 +614,7 @@ async fn when_the_client_goes_turns_are_told_and_their_answers_are_still_written
 }
 
 #[tokio::test]
-async fn a_turn_that_panics_once_it_shall_stop_has_been_cancelled_all_the_same() {
+async fn turn_that_panics_after_a_cancel_counts_as_cancelled() {
     let mut client = Client::with_session().await;
     let cancelled = client.prompt("s1", "panic when cancelled").await;
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
@@ -635,7 +635,7 @@ async fn a_turn_that_panics_once_it_shall_stop_has_been_cancelled_all_the_same()
 }
 
 #[tokio::test]
-async fn a_client_that_has_gone_is_asked_nothing_and_what_it_sent_before_is_answered() {
+async fn disconnected_client_gets_replies_but_no_requests() {
     let mut client = Client::with_session().await;
     let asking = client.prompt("s1", "ask when cancelled").await;
     let unknown = client.prompt("nobody", "hello").await;

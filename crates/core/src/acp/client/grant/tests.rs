@@ -11,7 +11,7 @@ fn request(method: &str, params: &Value) -> ToolRequest {
 }
 
 #[test]
-fn a_permission_is_for_a_command_that_stands_in_it_word_for_word_and_runs_here() {
+fn permission_covers_a_command_contained_word_for_word() {
     let asked = permission(&json!({ "rawInput": { "command": "make it", "note": "unseen" } }));
     let is_about = |params: Value| {
         let mut whole = json!({ "sessionId": "s", "command": "make it" });
@@ -34,7 +34,7 @@ fn a_permission_is_for_a_command_that_stands_in_it_word_for_word_and_runs_here()
 }
 
 #[test]
-fn a_permission_for_a_command_with_more_to_it_is_for_no_command_without_that() {
+fn permission_with_args_or_env_does_not_cover_the_bare_command() {
     let run = request("terminal/create", &json!({ "sessionId": "s", "command": "sh" }));
     let is_about = |input: Value| permission(&json!({ "rawInput": input })).is_about(&run, None, "/w");
     assert!(is_about(json!({ "command": "sh", "args": [], "env": {}, "cwd": "/w" })));
@@ -56,7 +56,7 @@ fn write(path: &str, content: &str) -> ToolRequest {
 }
 
 #[test]
-fn a_permission_is_for_a_write_whose_path_and_text_stand_in_it() {
+fn permission_covers_a_write_with_its_path_and_text() {
     let old = PreviousContent::Text("old".into());
     let by_input = permission(&json!({ "rawInput": { "path": "/w/a", "content": "new" } }));
     let diff = json!({ "type": "diff", "path": "/w/a", "oldText": "old", "newText": "new" });
@@ -72,7 +72,7 @@ fn a_permission_is_for_a_write_whose_path_and_text_stand_in_it() {
 }
 
 #[test]
-fn a_permission_is_for_no_write_that_is_not_all_that_it_shows() {
+fn permission_covers_no_write_that_differs_from_its_diff_or_input() {
     let (evil, nothing) = (write("/w/x", "evil"), Some(&PreviousContent::Nothing));
     let diff = |path: &str, new: &str| json!({ "type": "diff", "path": path, "newText": new });
     let input = json!({ "path": "/w/x", "content": "evil" });

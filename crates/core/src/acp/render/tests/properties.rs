@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_followed_up_to_any_event_goes_on_with_a_replay_from_the_next(
+    fn replay_from_any_event_continues_the_live_stream(
         steps in prop::collection::vec(step(), 0..30), is_over in any::<bool>(),
     ) {
         let log = log(&steps, is_over);

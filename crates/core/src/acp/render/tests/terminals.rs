@@ -38,7 +38,7 @@ fn shown(text: &str) -> Value {
 }
 
 #[test]
-fn a_client_of_version_1_has_the_terminal_as_text_in_the_call_whenever_that_is_told() {
+fn v1_client_sees_terminal_output_as_text_in_the_call() {
     let told = log().live(Arc::default());
     let told: Vec<Value> = told.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let contents: Vec<_> =
@@ -48,7 +48,7 @@ fn a_client_of_version_1_has_the_terminal_as_text_in_the_call_whenever_that_is_t
 }
 
 #[test]
-fn told_again_a_call_is_told_once_with_all_that_its_terminal_shows_at_the_place_of_the_last_of_it() {
+fn replay_renders_a_terminal_call_once_at_its_last_event() {
     let log = log();
     let last = log.events.len() as u64 - 1;
     for from in 1..=last {
@@ -106,7 +106,7 @@ fn bounded(log: &Log, protocol: ProtocolVersion, most: usize) -> Vec<Value> {
 }
 
 #[test]
-fn what_a_terminal_shows_is_bounded_as_any_output_is_and_what_lacks_it_says_so() {
+fn terminal_output_is_bounded_and_its_omission_named() {
     let mut first = log();
     // The same amount of output, from a version 1 agent.
     let output = "c".repeat(60);
@@ -135,7 +135,7 @@ fn what_a_terminal_shows_is_bounded_as_any_output_is_and_what_lacks_it_says_so()
 }
 
 #[test]
-fn what_a_terminal_of_an_agent_of_version_2_shows_is_bounded_likewise() {
+fn v2_terminal_output_is_bounded() {
     let log = second_log();
     let call = |kind: &str, left_out: Value| {
         json!({
@@ -165,7 +165,7 @@ fn what_a_terminal_of_an_agent_of_version_2_shows_is_bounded_likewise() {
 }
 
 #[test]
-fn a_terminal_names_what_it_lacks_also_where_only_its_output_is_told_again() {
+fn terminal_omission_is_named_in_an_output_only_update() {
     let log = second_log();
     let client = Arc::new(ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() });
     let outputs: Vec<u64> =

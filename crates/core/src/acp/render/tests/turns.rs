@@ -26,7 +26,7 @@ fn named(id: &str, words: &str) -> String {
 }
 
 #[test]
-fn a_message_that_goes_on_in_a_later_turn_does_not_begin_there_for_whoever_comes_back() {
+fn resumed_replay_does_not_restart_a_continued_message() {
     for protocol in [1, 2] {
         let mut log = Log { protocol, ..Log::new() };
         log.begin(1, "x");
@@ -41,7 +41,7 @@ fn a_message_that_goes_on_in_a_later_turn_does_not_begin_there_for_whoever_comes
 }
 
 #[test]
-fn a_call_that_gets_another_title_in_a_later_turn_is_told_whole_there() {
+fn tool_call_retitled_in_a_later_turn_is_rendered_whole() {
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Build","kind":"execute"}"#;
     let whole = json!({ "toolCallId": "t", "title": "Built", "kind": "execute", "status": "completed" });
     for (protocol, first, kind) in
@@ -64,7 +64,7 @@ fn a_call_that_gets_another_title_in_a_later_turn_is_told_whole_there() {
 }
 
 #[test]
-fn what_a_session_is_about_is_told_whole_to_whoever_comes_back_before_its_last_piece() {
+fn resumed_replay_sends_all_session_info_fields() {
     for client in [Arc::default(), second()] {
         let mut log = Log::new();
         log.begin(1, "x");
@@ -79,7 +79,7 @@ fn what_a_session_is_about_is_told_whole_to_whoever_comes_back_before_its_last_p
 }
 
 #[test]
-fn words_of_a_second_agent_that_name_no_message_reach_a_first_client() {
+fn v2_chunks_without_a_message_id_reach_a_v1_client() {
     let mut log = Log { protocol: 2, ..Log::new() };
     log.begin(1, "x");
     log.answer(1, r#""result":{"messageId":"u"}"#);
@@ -90,7 +90,7 @@ fn words_of_a_second_agent_that_name_no_message_reach_a_first_client() {
 }
 
 #[test]
-fn what_only_version_2_has_a_word_for_is_no_word_of_a_first_agent() {
+fn v2_only_update_kinds_of_a_v1_agent_are_unknown() {
     let mut log = Log::new();
     log.begin(1, "x");
     log.update(r#"{"sessionUpdate":"state_update","state":"idle"}"#);
@@ -108,7 +108,7 @@ fn what_only_version_2_has_a_word_for_is_no_word_of_a_first_agent() {
 }
 
 #[test]
-fn a_call_that_has_the_id_of_an_earlier_one_has_nothing_of_it_for_version_2() {
+fn v2_client_sees_a_reused_tool_call_id_as_new() {
     let mut log = Log::new();
     log.begin(1, "x");
     log.update(

@@ -40,7 +40,7 @@ fn state(state: &str) -> Value {
 }
 
 #[test]
-fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
+fn only_the_repeated_prompt_is_dropped_from_user_messages() {
     let mut log = log();
     log.begin(1, "x");
     log.update(&whole("user_message", "early", "another").to_string());
@@ -66,7 +66,7 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
 }
 
 #[test]
-fn what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn() {
+fn changed_prompt_keeps_its_message_id_in_every_turn() {
     let mut log = log();
     log.begin(1, "x");
     log.answer(1, r#""result":{"messageId":"u1"}"#);
@@ -106,7 +106,7 @@ fn what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_t
 }
 
 #[test]
-fn a_prompt_that_its_agent_repeats_before_it_answers_has_a_number_too() {
+fn prompt_repeated_before_the_reply_has_a_seq() {
     let echo = whole("user_message", "u1", "x").to_string();
     let works = state("running").to_string();
     for (before, seq) in
@@ -130,7 +130,7 @@ fn a_prompt_that_its_agent_repeats_before_it_answers_has_a_number_too() {
 }
 
 #[test]
-fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_one_that_is_worked_on_is() {
+fn refused_v2_prompt_is_not_part_of_the_conversation() {
     let mut log = log();
     log.begin(1, "refused");
     log.answer(1, r#""error":{"code":-32602,"message":"no"}"#);
@@ -151,7 +151,7 @@ fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_one_that_is_worke
 }
 
 #[test]
-fn a_turn_that_fails_after_its_prompt_was_refused_late_keeps_the_code_of_the_refusal() {
+fn late_refusal_keeps_its_error_code_in_the_state() {
     let mut log = log();
     log.begin(1, "x");
     log.update(&state("running").to_string());
@@ -165,7 +165,7 @@ fn a_turn_that_fails_after_its_prompt_was_refused_late_keeps_the_code_of_the_ref
 }
 
 #[test]
-fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
+fn replay_closes_only_open_tool_calls_without_later_updates() {
     let call = |id: &str, status: &str| json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": "T", "status": status });
     let term = json!({
         "sessionUpdate": "tool_call_update", "toolCallId": "by-terminal", "title": "T", "status": "in_progress",
@@ -203,7 +203,7 @@ fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
 }
 
 #[test]
-fn a_call_of_a_turn_of_the_agents_own_is_open_until_the_agent_is_idle() {
+fn tool_call_outside_acpx_turns_is_open_until_idle() {
     let mut log = log();
     log.update(&state("running").to_string());
     let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "status": "in_progress" });
@@ -217,7 +217,7 @@ fn a_call_of_a_turn_of_the_agents_own_is_open_until_the_agent_is_idle() {
 }
 
 #[test]
-fn whoever_comes_hears_a_state_that_only_its_agent_knows_as_those_did_who_were_there() {
+fn late_client_receives_the_agents_own_state() {
     let standing = |log: &Log| -> Value {
         let mut state = SessionState::default();
         log.events.iter().for_each(|event| drop(state.take(event)));
@@ -238,7 +238,7 @@ fn whoever_comes_hears_a_state_that_only_its_agent_knows_as_those_did_who_were_t
 }
 
 #[test]
-fn each_plan_is_told_again_once_in_each_turn_as_it_was_last() {
+fn replay_sends_the_last_update_of_each_plan_per_turn() {
     let plan = |id: &str, entry: &str| {
         let plan = json!({ "type": "items", "planId": id, "entries": [entry] });
         json!({ "sessionUpdate": "plan_update", "plan": plan })
@@ -281,7 +281,7 @@ fn shown(kind: &str, chars: usize) -> Value {
 }
 
 #[test]
-fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_of_the_turn() {
+fn v1_client_receives_terminal_output_at_pauses_and_turn_end() {
     let mut log = with_terminal();
     let mut rendering = RecordRenderer::new(&record(), Arc::default());
     let mut told = |event: &Event, pauses: bool| -> Vec<Value> {
@@ -308,7 +308,7 @@ fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_o
 }
 
 #[test]
-fn content_that_was_joined_for_a_first_client_has_the_number_of_the_last_event_if_numbers_are_wanted() {
+fn joined_content_has_the_seq_of_its_last_event() {
     let mut log = log();
     log.begin(1, "x");
     log.answer(1, r#""result":{"messageId":"u1"}"#);
@@ -331,7 +331,7 @@ fn content_that_was_joined_for_a_first_client_has_the_number_of_the_last_event_i
 }
 
 #[test]
-fn a_call_with_a_terminal_is_told_a_first_client_again_once_as_the_terminal_ended() {
+fn v1_replay_renders_a_v2_terminal_call_once() {
     let mut log = with_terminal();
     log.end(1);
     let told = log.replay_to(Arc::default(), 1);

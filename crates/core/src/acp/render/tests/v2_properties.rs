@@ -172,7 +172,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn whoever_followed_an_agent_of_version_2_goes_on_with_a_replay_from_the_next_event(
+    fn v2_replay_from_any_event_continues_the_live_stream(
         steps in prop::collection::vec(step(), 0..24),
     ) {
         let log = log(&steps);
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn every_line_of_a_replay_says_when_it_was_and_of_each_event_the_last_has_its_number(
+    fn replay_lines_have_times_and_the_last_per_event_a_seq(
         steps in prop::collection::vec(step(), 0..24),
     ) {
         let log = log(&steps);

@@ -32,7 +32,7 @@ fn state(state: &str) -> Value {
 }
 
 #[test]
-fn a_turn_of_a_first_agent_is_told_a_second_client_with_states_and_stable_ids() {
+fn v1_turn_has_states_and_stable_ids_for_a_v2_client() {
     let mut log = Log::new();
     log.begin(1, "do it");
     log.say("a");
@@ -78,7 +78,7 @@ fn a_turn_of_a_first_agent_is_told_a_second_client_with_states_and_stable_ids() 
 }
 
 #[test]
-fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
+fn failed_turn_ends_with_its_error_state() {
     let mut log = Log::new();
     log.begin(1, "x");
     let ended = |turn| Fact::TurnEnded {
@@ -105,7 +105,7 @@ fn a_failed_turn_ends_with_its_error_and_one_that_never_began_ends_nothing() {
 }
 
 #[test]
-fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
+fn v2_agent_state_is_forwarded_once_unchanged() {
     let mut log = Log::new();
     log.protocol = 2;
     log.begin(1, "x");
@@ -131,7 +131,7 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
 }
 
 #[test]
-fn a_message_that_begins_with_more_than_text_begins_anew_for_a_second_client() {
+fn v2_replay_restarts_a_message_that_begins_with_a_block() {
     let mut log = Log::new();
     log.update(
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"","mimeType":"i"}}"#,
@@ -168,7 +168,7 @@ fn answer(log: &mut Log, id: u64) {
 }
 
 #[test]
-fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last_answer() {
+fn session_requires_action_until_its_last_request_is_answered() {
     let mut log = Log::new();
     log.begin(1, "x");
     let mut state = SessionState::default();
@@ -215,7 +215,7 @@ fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last
 }
 
 #[test]
-fn whoever_missed_the_end_of_a_turn_is_told_it_and_whoever_did_not_is_told_how_it_stands() {
+fn client_that_missed_the_turn_end_receives_it() {
     let mut log = Log::new();
     log.begin(1, "x");
     log.end(1);
@@ -230,7 +230,7 @@ fn whoever_missed_the_end_of_a_turn_is_told_it_and_whoever_did_not_is_told_how_i
 }
 
 #[test]
-fn that_a_session_works_is_told_once_where_its_agent_says_so_after_it_took_the_prompt() {
+fn running_state_is_sent_once_when_the_v2_agent_reports_it() {
     for (running, times) in [
         (r#"{ "state":"running", "sessionUpdate":"state_update" }"#, 1),
         (r#"{"sessionUpdate":"state_update","state":"running","background":[]}"#, 2),
@@ -251,7 +251,7 @@ fn that_a_session_works_is_told_once_where_its_agent_says_so_after_it_took_the_p
 }
 
 #[test]
-fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
+fn ended_v2_agent_is_idle_outside_of_turns() {
     let mut log = Log::new();
     log.protocol = 2;
     log.update(r#"{"sessionUpdate":"state_update","state":"running"}"#);
@@ -261,7 +261,7 @@ fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
 }
 
 #[test]
-fn a_piece_of_a_message_without_content_is_no_message_in_a_replay_either() {
+fn chunk_without_content_begins_no_message_in_a_replay() {
     let mut log = Log::new();
     log.begin(1, "x");
     log.update(r#"{"sessionUpdate":"agent_message_chunk"}"#);

@@ -179,7 +179,7 @@ fn filled_in() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_permission_of_version_1_comes_back_from_version_2_as_it_was(asked in permission()) {
+    fn v1_permission_request_survives_the_round_trip(asked in permission()) {
         prop_assert!(reads::<v1::RequestPermissionRequest>(&asked.to_string()), "{}", asked);
         let there = permission_to_v2(&asked.to_string()).unwrap();
         prop_assert!(reads::<v2::RequestPermissionRequest>(&there), "{}", there);
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn what_an_agent_of_version_1_can_and_its_logins_come_back_from_version_2_as_they_were(said in answer()) {
+    fn v1_agent_capabilities_and_logins_survive_the_round_trip(said in answer()) {
         prop_assert!(reads::<v1::InitializeResponse>(&said.to_string()), "{}", said);
         let there = initialize_answer_to_v2(&said.to_string()).unwrap();
         prop_assert!(reads::<v2::InitializeResponse>(&there), "{}", there);
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_client_of_version_1_can_comes_back_from_version_2_as_it_was(said in greeting()) {
+    fn v1_client_capabilities_survive_the_round_trip(said in greeting()) {
         prop_assert!(reads::<v1::InitializeRequest>(&said.to_string()), "{}", said);
         let there = initialize_params_to_v2(&said.to_string()).unwrap();
         prop_assert!(reads::<v2::InitializeRequest>(&there), "{}", there);
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_question_to_the_user_and_its_answer_are_the_same_in_both_versions(
+    fn elicitation_and_its_response_are_equal_in_both_versions(
         asked in form(),
         answered in filled_in(),
     ) {

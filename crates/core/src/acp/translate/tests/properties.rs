@@ -16,7 +16,7 @@ fn reads<T: DeserializeOwned>(text: &str) -> bool {
 
 proptest! {
     #[test]
-    fn what_version_1_says_of_a_session_comes_back_from_version_2_as_it_was(updates in updates_of_v1()) {
+    fn v1_session_updates_survive_the_round_trip(updates in updates_of_v1()) {
         let (mut there, mut back) = (UpdatesToV2::new(), UpdatesToV1::new());
         for update in updates {
             prop_assert!(reads::<v1::SessionUpdate>(&update.to_string()), "{}", update);
@@ -27,7 +27,7 @@ proptest! {
     }
 
     #[test]
-    fn what_both_versions_can_say_comes_back_from_version_1_as_it_was(updates in updates_of_v2()) {
+    fn v2_updates_survive_the_round_trip_if_v1_has_them(updates in updates_of_v2()) {
         let (mut there, mut back) = (UpdatesToV1::new(), UpdatesToV2::new());
         for update in updates {
             prop_assert!(reads::<v2::SessionUpdate>(&update.to_string()), "{}", update);
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_told_whole_again_and_again_is_once_what_it_is_at_last(
+    fn repeated_whole_messages_end_as_the_last_one(
         told in proptest::collection::vec(proptest::collection::vec(block(), 0..4), 1..5),
     ) {
         let mut translator = UpdatesToV1::new();
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn any_update_is_read_and_what_comes_out_can_be_read_as_the_other_version(
+    fn translation_of_any_update_is_valid_in_the_other_version(
         updates in proptest::collection::vec(any_update(), 0..6),
     ) {
         let (mut to_v1, mut to_v2) = (UpdatesToV1::new(), UpdatesToV2::new());
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn any_request_or_answer_is_read_and_what_is_of_one_version_is_then_of_the_other(json in any_json()) {
+    fn translation_of_any_request_is_valid_in_the_other_version(json in any_json()) {
         let text = json.to_string();
         if let Some(told) = permission_to_v2(&text) && reads::<v1::RequestPermissionRequest>(&text) {
             prop_assert!(reads::<v2::RequestPermissionRequest>(&told), "{}", told);

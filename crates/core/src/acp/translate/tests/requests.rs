@@ -40,7 +40,7 @@ fn a_session_is_set_up_in_the_words_of_the_other_version() {
 }
 
 #[test]
-fn a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_1() {
+fn load_is_a_v2_resume_with_replay_from_the_start() {
     let load = json!({"sessionId": "s", "cwd": "/c", "mcpServers": []});
     let mut resume = load.clone();
     resume["replayFrom"] = json!({"type": "start"});
@@ -192,7 +192,7 @@ fn a_permission_is_asked_with_the_whole_question_in_either_version() {
 
 proptest::proptest! {
     #[test]
-    fn a_permission_of_version_1_comes_back_from_version_2_as_it_was(fields in super::values::tool_fields()) {
+    fn v1_permission_request_survives_the_round_trip(fields in super::values::tool_fields()) {
         let mut call = json!({"toolCallId": "t", "title": "T"});
         call.as_object_mut().unwrap().extend(fields.into_iter().map(|(name, it)| (name.to_owned(), it)));
         let options = json!([{"optionId": "y", "name": "Y", "kind": "allow_always"}]);
@@ -231,7 +231,7 @@ fn a_turn_ends_for_the_reason_it_ended_for() {
 }
 
 #[test]
-fn a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read() {
+fn elicitation_form_gets_a_type_and_a_v1_readable_answer() {
     let asked =
         elicitation_to_v2(r#"{"mode":"form","sessionId":"s","message":"m","requestedSchema":{"title":"t"}}"#);
     let schema = json!({"title": "t", "type": "object", "properties": {}});

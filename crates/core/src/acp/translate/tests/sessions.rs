@@ -27,7 +27,7 @@ fn model(id: &str, group: &str) -> Value {
 }
 
 #[test]
-fn modes_are_an_option_for_version_2_and_are_set_and_told_as_one() {
+fn modes_are_set_and_reported_as_a_v2_option() {
     let mut session = UpdatesToV2::new();
     let answer = json!({"sessionId": "s", "modes": modes(), "configOptions": [model("id", "group")], "_meta": {"k": 1}});
     let expected = json!({
@@ -89,7 +89,7 @@ fn an_agents_own_option_for_its_modes_is_not_doubled() {
 }
 
 #[test]
-fn an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer() {
+fn v2_mode_option_becomes_modes_and_commands_follow_the_reply() {
     let mut session = UpdatesToV1::new();
     let mut own = mode_option("ask");
     own["configId"] = json!("own");
@@ -122,7 +122,7 @@ fn an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer
 }
 
 #[test]
-fn a_change_of_the_mode_alone_or_of_the_options_alone_is_told_as_such() {
+fn mode_only_and_options_only_changes_are_sent_separately() {
     let mut session = UpdatesToV1::new();
     let update = |mode: &str, with_model: bool| {
         let mut options = vec![mode_option(mode)];
@@ -145,7 +145,7 @@ fn a_change_of_the_mode_alone_or_of_the_options_alone_is_told_as_such() {
 }
 
 #[test]
-fn a_mode_cannot_be_set_where_there_are_none_nor_an_unknown_type_of_value() {
+fn set_mode_without_modes_and_unknown_value_types_are_refused() {
     let session = UpdatesToV1::new();
     assert_eq!(session.set_mode(r#"{"sessionId":"s","modeId":"m"}"#), Err(TranslationError::NoModes));
     let refused = request_to_v1("session/set_config_option", r#"{"configId":"c","type":"_odd","value":1}"#);

@@ -24,7 +24,7 @@ fn item(shown: &str) -> Value {
 }
 
 #[test]
-fn a_chunk_without_an_id_gets_the_one_that_was_made_and_keeps_all_else() {
+fn chunk_without_a_message_id_gets_the_given_one() {
     let chunk =
         json!({"sessionUpdate": "agent_message_chunk", "content": text("a"), "_meta": {"k": 1}, "new": 1});
     let mut expected = chunk.clone();
@@ -34,7 +34,7 @@ fn a_chunk_without_an_id_gets_the_one_that_was_made_and_keeps_all_else() {
 }
 
 #[test]
-fn a_tool_call_and_its_updates_are_all_updates_and_nulls_mean_unchanged() {
+fn v1_tool_calls_become_updates_and_null_means_unchanged() {
     let told = to_v2(&[
         json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "kind": null, "rawInput": {"n": 1}}),
         json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": null, "status": "failed", "_meta": null}),
@@ -69,7 +69,7 @@ fn diffs_and_terminals_of_version_1_are_changes_and_text() {
 }
 
 #[test]
-fn a_terminal_of_ours_that_was_told_is_a_terminal_in_version_2_too() {
+fn sent_acpx_terminal_stays_a_terminal_in_v2() {
     let call = json!({
         "sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [{"type": "terminal", "terminalId": "x"}],
     });
@@ -79,7 +79,7 @@ fn a_terminal_of_ours_that_was_told_is_a_terminal_in_version_2_too() {
 }
 
 #[test]
-fn what_only_version_2_means_is_not_taken_from_version_1_and_what_is_unknown_is() {
+fn v2_only_update_kinds_of_a_v1_agent_are_dropped() {
     let state = json!({"sessionUpdate": "state_update", "state": "idle"});
     let unknown = json!({"sessionUpdate": "_ours", "n": 1});
     assert_eq!(to_v2(&[state.clone(), unknown.clone()]), std::slice::from_ref(&unknown));
@@ -97,7 +97,7 @@ fn a_mode_that_was_never_told_is_a_choice_of_one() {
 }
 
 #[test]
-fn the_first_update_of_a_call_makes_it_and_later_ones_change_it() {
+fn first_v2_tool_call_update_creates_the_v1_call() {
     let update = |members: Value| {
         let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t"});
         update.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -119,7 +119,7 @@ fn the_first_update_of_a_call_makes_it_and_later_ones_change_it() {
 }
 
 #[test]
-fn pieces_of_content_are_told_together_with_all_that_the_call_has_once_something_else_is() {
+fn tool_content_chunks_are_sent_whole_before_the_next_update() {
     let piece = |shown| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(shown)});
     let update =
         |content: Value| json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": content});
@@ -177,7 +177,7 @@ fn of_much_content_the_end_is_told_and_that_there_was_more() {
 }
 
 #[test]
-fn a_patch_is_a_diff_for_each_hunk_and_other_changes_are_named() {
+fn patch_becomes_a_diff_per_hunk_and_names_other_changes() {
     let patch = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n@@ -7 +7 @@\n-c\n+d\n";
     let diff = json!({
         "type": "diff",
@@ -196,7 +196,7 @@ fn a_patch_is_a_diff_for_each_hunk_and_other_changes_are_named() {
 }
 
 #[test]
-fn a_terminal_is_shown_as_text_in_the_calls_that_refer_to_it_and_nowhere_else() {
+fn v2_terminal_is_text_in_the_tool_calls_that_refer_to_it() {
     let call = json!({
         "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T",
         "content": [{"type": "terminal", "terminalId": "x"}],
@@ -248,7 +248,7 @@ fn a_call_that_was_told_stays_told_however_many_came_after_it() {
 }
 
 #[test]
-fn a_whole_message_is_the_rest_of_what_was_told_or_a_new_one() {
+fn whole_message_sends_the_rest_or_a_new_message() {
     let chunk = |id: &str, said: &str| json!({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": text(said)});
     let whole =
         |content: Value| json!({"sessionUpdate": "agent_message", "messageId": "m", "content": content});
@@ -298,7 +298,7 @@ fn unknown_content_is_named_in_a_text() {
 }
 
 #[test]
-fn what_is_owed_of_a_tool_call_is_told_before_the_call_is_forgotten_for_another() {
+fn pending_tool_content_is_sent_before_its_call_is_evicted() {
     let call = |id: usize| json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("t{id}"), "title": "T"});
     let piece = |id: usize, shown: &str| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": format!("t{id}"), "content": item(shown)});
     // Fills the tracker; the first call has owed content.

@@ -155,7 +155,7 @@ fn a_prompt_says_something_and_its_unknown_blocks_are_refused() {
 }
 
 #[test]
-fn to_offer_sessions_is_to_offer_resume_list_and_close_and_the_rest_is_not_found() {
+fn v2_sessions_imply_resume_list_and_close() {
     let bare = Offer::new("test", "1", []);
     let restore = json!({ "sessionId": "s", "cwd": "/w" });
     for method in ["session/new", "session/resume", "session/list", "session/close"] {

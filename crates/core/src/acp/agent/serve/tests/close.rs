@@ -132,7 +132,7 @@ async fn what_restores_a_session_waits_for_the_close_or_delete_before_it() {
 }
 
 #[tokio::test]
-async fn closes_and_deletes_at_once_are_answered_in_order_and_only_the_first_closes() {
+async fn concurrent_closes_and_deletes_are_answered_in_order() {
     let table = [
         ("session/close", "session/close", vec!["close s1"]),
         ("session/close", "session/delete", vec!["close s1", "delete s1"]),
@@ -154,7 +154,7 @@ async fn closes_and_deletes_at_once_are_answered_in_order_and_only_the_first_clo
 }
 
 #[tokio::test]
-async fn a_close_waits_for_the_load_before_it_and_closes_what_was_loaded() {
+async fn close_waits_for_an_earlier_load() {
     let (mut client, ledger) = Client::with_ledger().await;
     let load = client.about("session/load", "slow").await;
     let close = client.about("session/close", "slow").await;
@@ -217,7 +217,7 @@ async fn other_sessions_do_not_wait_for_a_close() {
 }
 
 #[tokio::test]
-async fn a_close_that_panics_is_answered_and_then_what_waits_for_it_goes_on() {
+async fn close_that_panics_is_answered_and_unblocks_later_requests() {
     let (mut client, ledger) = Client::with_ledger().await;
     let params = json!({ "sessionId": "torn", "cwd": "/w" });
     assert_eq!(client.call("session/resume", params).await, json!({ "result": {} }));

@@ -42,7 +42,7 @@ impl AgentService for Leaver {
 }
 
 #[tokio::test]
-async fn an_agent_that_leaves_answers_what_it_can_reads_nothing_more_and_ends_the_connection() {
+async fn shutdown_answers_open_requests_and_ends_the_connection() {
     let leaver = Arc::new(Leaver { left: watch::Sender::new(false), done: watch::Sender::new(false) });
     let mut client = Client::of(Arc::clone(&leaver));
     client.call("initialize", json!({ "protocolVersion": 1 })).await;
@@ -165,7 +165,7 @@ impl AgentService for Mute {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_before_it_is_offered_anything_is_not_waited_for() {
+async fn client_that_disconnects_before_initialize_is_not_waited_for() {
     let ((peer, incoming), (agent, requests)) = memory(WireLimits::default());
     peer.request("initialize", r#"{"protocolVersion":1}"#).await.unwrap();
     peer.close().await.unwrap();

@@ -35,7 +35,7 @@ fn refused(problem: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_asks_as_no_request_can_has_one_answer_before_and_after_initialize() {
+async fn malformed_request_has_one_reply_before_and_after_initialize() {
     let (no_id, no_method) =
         ("a request whose id is neither a number nor a string", "a request whose method is not a string");
     let by_id = |id: Value, problem: &str| {
@@ -78,8 +78,7 @@ async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_long_is_answered_by_its_id_if_that_is_seen_and_noise_that_is_too_long_is_not()
-{
+async fn too_long_request_is_answered_by_id_and_noise_is_not() {
     let limits = WireLimits { line_bytes: 400, ..WireLimits::default() };
     let long = "x".repeat(400);
     let named = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{long}"}}}}"#);

@@ -121,7 +121,7 @@ async fn an_offer_can_be_refused_and_asked_for_again() {
 }
 
 #[tokio::test]
-async fn prompts_come_as_soon_as_the_one_before_is_inserted_and_are_only_answered() {
+async fn queued_prompts_start_after_the_previous_insertion() {
     let (mut client, service) = Client::of_switchboard(2).await;
     client.call("session/new", json!({ "cwd": "/w" })).await;
     for text in ["one", "two", "three"] {
@@ -148,7 +148,7 @@ async fn in_version_1_such_prompts_are_answered_as_their_turns_end() {
 }
 
 #[tokio::test]
-async fn what_a_session_offers_is_passed_on_in_the_places_of_its_version() {
+async fn session_offer_is_forwarded_in_the_members_of_its_version() {
     let table = [
         (1, json!({ "sessionId": "s1", "modes": { "n": 1.0e2 }, "configOptions": [{ "n": 1.50 }] })),
         (2, json!({ "sessionId": "s1", "configOptions": [{ "n": 1.50 }], "availableCommands": [7] })),
@@ -180,7 +180,7 @@ async fn login_logout_and_options_have_the_methods_of_their_version() {
 }
 
 #[tokio::test]
-async fn a_question_is_passed_on_and_its_answer_comes_back_as_it_is() {
+async fn elicitation_and_its_response_are_forwarded_unchanged() {
     let (mut client, _) = Client::of_switchboard(2).await;
     for (is_error, expected) in [(false, json!({ "action": "decline" })), (true, json!(-32601))] {
         let id = client.send("session/new", json!({ "cwd": "/ask" })).await;

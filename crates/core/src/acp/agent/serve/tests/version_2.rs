@@ -74,7 +74,7 @@ async fn what_was_agreed_on_stays_whatever_a_client_asks_for_later() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_where_it_is_inserted_and_its_end_is_a_state() {
+async fn v2_prompt_is_answered_at_insertion_and_ends_with_a_state() {
     let mut client = Client::v2_with_session().await;
     let mut messages = Vec::new();
     for text in ["hello", "again"] {
@@ -89,7 +89,7 @@ async fn a_prompt_is_answered_where_it_is_inserted_and_its_end_is_a_state() {
 }
 
 #[tokio::test]
-async fn an_error_is_the_answer_before_the_insertion_and_a_state_after_it() {
+async fn v2_error_is_a_reply_before_insertion_and_a_state_after() {
     let mut client = Client::v2_with_session().await;
     let id = client.prompt("s1", "fail before it is inserted").await;
     let details = json!({ "details": "cannot keep the session s1: broken" });
@@ -106,7 +106,7 @@ async fn an_error_is_the_answer_before_the_insertion_and_a_state_after_it() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_cancelled_before_its_insertion_is_dropped_however_that_is_asked() {
+async fn v2_prompt_cancelled_before_insertion_is_dropped() {
     let mut client = Client::v2_with_session().await;
     let id = client.prompt("s1", "wait before it is inserted").await;
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
@@ -121,7 +121,7 @@ async fn a_prompt_that_is_cancelled_before_its_insertion_is_dropped_however_that
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cancelled_ends_idle_and_cancelled_after_what_it_still_said() {
+async fn v2_cancelled_turn_ends_idle_after_its_last_update() {
     for way in ["wait", "fail when cancelled", "panic when cancelled"] {
         let mut client = Client::v2_with_session().await;
         client.begun(way).await;
@@ -164,7 +164,7 @@ async fn what_is_answered_cannot_be_withdrawn_and_its_id_is_free() {
 }
 
 #[tokio::test]
-async fn close_comes_after_the_last_words_and_the_idle_state_and_nothing_after_it() {
+async fn v2_close_reply_follows_the_last_update_and_idle() {
     for method in ["session/close", "session/delete"] {
         let mut client = Client::v2_with_session().await;
         client.begun("wait").await;
@@ -200,7 +200,7 @@ async fn resume_tells_the_state_after_any_replay_and_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_permission_is_asked_in_the_words_of_version_2_and_the_session_waits_meanwhile() {
+async fn v2_permission_request_sets_requires_action() {
     let mut client = Client::v2_with_session().await;
     client.begun("ask").await;
     assert_eq!(client.next().await, state("requires_action"));

@@ -134,12 +134,12 @@ pub(super) const ROWS: &[Row] = &[
         "`modes`, `current_mode_update`",
         "an option `acpx.mode` of the category `mode`, sent with all options; the agent's own option if \
          it has one",
-        By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),
+        By("modes_are_set_and_reported_as_a_v2_option"),
     ),
     v1(
         "`session/set_mode`",
         "`session/set_config_option` of the option of the category `mode`; `-32602` if there is none",
-        By("a_mode_cannot_be_set_where_there_are_none_nor_an_unknown_type_of_value"),
+        By("set_mode_without_modes_and_unknown_value_types_are_refused"),
     ),
     v1(
         "`models`",
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
     v1(
         "option `id`, group `group`",
         "`configId`, `groupId`",
-        By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),
+        By("modes_are_set_and_reported_as_a_v2_option"),
     ),
     v1(
         "command, and its input, without `type`",
@@ -207,7 +207,7 @@ pub(super) const ROWS: &[Row] = &[
     v1(
         "schema of a form without `type` or `properties`",
         "`type` is `object`, `properties` is `{}`",
-        By("a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read"),
+        By("elicitation_form_gets_a_type_and_a_v1_readable_answer"),
     ),
     v1(
         "update of a kind that only version 2 defines",

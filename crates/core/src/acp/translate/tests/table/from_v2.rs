@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "`replayFrom` of another type",
         "refused with `-32602`; no other replay is sent instead",
-        By("a_load_is_a_resume_with_a_replay_and_no_other_replay_can_be_asked_of_version_1"),
+        By("load_is_a_v2_resume_with_replay_from_the_start"),
     ),
     v2(
         "`session/set_config_option` of `acpx.model`",
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "message of the prompt, with other content or members of its own",
         "nothing: the client has the prompt, and version 1 cannot change it",
-        By("what_an_agent_makes_of_a_prompt_is_told_under_the_id_of_the_prompt_in_every_turn"),
+        By("changed_prompt_keeps_its_message_id_in_every_turn"),
     ),
     v2(
         "message that is cleared",
@@ -268,17 +268,17 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "option of the category `mode`",
         "`modes` and `current_mode_update` in addition to the option; groups of modes become one list",
-        By("an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer"),
+        By("v2_mode_option_becomes_modes_and_commands_follow_the_reply"),
     ),
     v2(
         "option, or value of one, of an unknown type",
         "left out; in a request refused with `-32602`",
-        By("an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer"),
+        By("v2_mode_option_becomes_modes_and_commands_follow_the_reply"),
     ),
     v2(
         "`availableCommands` in an answer",
         "`available_commands_update` after it",
-        By("an_option_for_modes_is_modes_too_for_version_1_and_commands_follow_the_answer"),
+        By("v2_mode_option_becomes_modes_and_commands_follow_the_reply"),
     ),
     v2(
         "command, or input of one, of an unknown type",
@@ -329,7 +329,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "stop reason `error`",
         "the prompt is answered with the error",
-        By("a_state_is_read_with_why_it_stopped_and_an_unknown_one_is_never_idle"),
+        By("unknown_state_update_is_never_idle"),
     ),
     v2(
         "no stop reason, or an unknown one",
@@ -350,7 +350,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "value in the answer to a form that is no text, number, boolean or list of texts",
         "left out",
-        By("a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read"),
+        By("elicitation_form_gets_a_type_and_a_v1_readable_answer"),
     ),
     v2(
         "error `-32022`",
