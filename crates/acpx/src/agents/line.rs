@@ -1,4 +1,6 @@
-//! Splits a command line into words as a shell does, without expansion.
+//! Reads and writes an agent's command line.
+
+use acpx_core::model::{UnterminatedQuote, split_command_line};
 
 /// Why a line is not a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -11,46 +13,14 @@ pub(crate) enum CommandLineProblem {
     Empty,
 }
 
-/// Splits a line at spaces. Single quotes keep everything, double quotes everything but a backslash before
-/// `"` or `\`, and outside quotes a backslash keeps the next character.
+/// Splits a line into a program and its arguments.
 pub(crate) fn split_line(line: &str) -> Result<Vec<String>, CommandLineProblem> {
-    let mut words = Vec::new();
-    // `None` between words; an empty pair of quotes is a word.
-    let mut word: Option<String> = None;
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            character if character.is_whitespace() => words.extend(word.take()),
-            '\'' => quoted(&mut characters, '\'', word.get_or_insert_default())?,
-            '"' => quoted(&mut characters, '"', word.get_or_insert_default())?,
-            '\\' => word.get_or_insert_default().push(characters.next().unwrap_or('\\')),
-            character => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
+    let words =
+        split_command_line(line).map_err(|UnterminatedQuote| CommandLineProblem::UnterminatedQuote)?;
     match words.first() {
         Some(program) if !program.is_empty() => Ok(words),
         _ => Err(CommandLineProblem::Empty),
     }
-}
-
-fn quoted(
-    characters: &mut std::str::Chars<'_>,
-    quote: char,
-    word: &mut String,
-) -> Result<(), CommandLineProblem> {
-    while let Some(character) = characters.next() {
-        match character {
-            character if character == quote => return Ok(()),
-            '\\' if quote == '"' => match characters.next() {
-                Some(escaped @ ('"' | '\\')) => word.push(escaped),
-                Some(other) => word.extend(['\\', other]),
-                None => return Err(CommandLineProblem::UnterminatedQuote),
-            },
-            character => word.push(character),
-        }
-    }
-    Err(CommandLineProblem::UnterminatedQuote)
 }
 
 /// Quotes a word so that [`split_line`] and a shell read it as one word.

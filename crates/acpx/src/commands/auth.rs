@@ -259,7 +259,7 @@ impl Program {
         if let Some(identity) = self.identity.clone() {
             let mut looking = self.strays.clone();
             let seen = spawn_blocking(move || {
-                looking.look_below(&identity);
+                looking.record_descendants(&identity);
                 looking
             });
             self.strays = seen.await.unwrap_or_else(|_| self.strays.clone());

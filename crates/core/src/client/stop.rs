@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::model::ProcessIdentity;
-use crate::tools::tell;
+use crate::tools::signal_process;
 
 use super::any_version;
 use crate::home::{HostLock, HostPlace, published};
@@ -64,7 +64,7 @@ async fn stop_within(place: &HostPlace, timeouts: StopTimeouts) -> Result<bool, 
         return Ok(true);
     }
     for (signal, limit) in [(Signal::TERM, timeouts.term), (Signal::KILL, timeouts.kill)] {
-        tell(&host, signal);
+        signal_process(&host, signal);
         if is_gone_within(&host, place, limit).await? {
             return Ok(true);
         }

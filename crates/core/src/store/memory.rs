@@ -19,7 +19,7 @@ use crate::sync::Lock;
 /// Records in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Lock<Records>,
+    records: Lock<Records>,
     /// The last `initialize` responses, by command line.
     answers: Lock<HashMap<Vec<String>, AgentAnswer>>,
 }
@@ -30,7 +30,7 @@ type Records = BTreeMap<RecordId, MemoryRecord>;
 struct MemoryRecord {
     record: Record,
     /// How many records were created before it.
-    place: usize,
+    position: usize,
     generation: u64,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
@@ -44,7 +44,7 @@ impl MemoryStore {
     }
 
     fn read<T>(&self, id: RecordId, answer: impl FnOnce(&MemoryRecord) -> T) -> Result<T, StoreError> {
-        self.kept.lock().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
+        self.records.lock().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
     }
 }
 
@@ -55,31 +55,31 @@ impl Store for MemoryStore {
             record.last_seq = None;
             record.last_turn = None;
             record.answered_turns = 0;
-            let mut kept = self.kept.lock();
-            if kept.contains_key(&id) {
+            let mut stored = self.records.lock();
+            if stored.contains_key(&id) {
                 return Err(StoreError::RecordExists(id));
             }
-            draft::refuse_taken_scope(&kept, &record)?;
+            draft::refuse_taken_scope(&stored, &record)?;
             let generation = 1;
             let mut new = MemoryRecord {
                 record,
-                place: kept.len(),
+                position: stored.len(),
                 generation,
                 events: Vec::new(),
                 turns: BTreeMap::new(),
                 requests: HashMap::new(),
             };
-            let draft = RecordDraft::check(&kept, &new, changes)?;
+            let draft = RecordDraft::check(&stored, &new, changes)?;
             draft.write(&mut new);
-            kept.insert(id.clone(), new);
+            stored.insert(id.clone(), new);
             Ok(Lease { record: id, generation })
         })
     }
 
     fn lease(&self, record: RecordId, _host: HostId) -> StoreFuture<'_, Lease> {
         Box::pin(async move {
-            let mut kept = self.kept.lock();
-            match kept.get_mut(&record) {
+            let mut stored = self.records.lock();
+            match stored.get_mut(&record) {
                 None => Err(StoreError::NoRecord(record)),
                 Some(found) => {
                     found.generation += 1;
@@ -90,24 +90,24 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, _durability: Durability) -> StoreFuture<'_, ()> {
-        Box::pin(async move { append(&mut self.kept.lock(), Append { lease, changes }) })
+        Box::pin(async move { append(&mut self.records.lock(), Append { lease, changes }) })
     }
 
     fn append_both(&self, one: Append, other: Append, _durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut kept = self.kept.lock();
-            let before = kept.get(&one.lease.record).cloned();
-            append(&mut kept, one)?;
-            let written = append(&mut kept, other);
+            let mut stored = self.records.lock();
+            let before = stored.get(&one.lease.record).cloned();
+            append(&mut stored, one)?;
+            let written = append(&mut stored, other);
             if let (Err(_), Some(before)) = (&written, before) {
-                kept.insert(before.record.id.clone(), before);
+                stored.insert(before.record.id.clone(), before);
             }
             written
         })
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(async move { Ok(self.kept.lock().get(&id).map(|found| found.record.clone())) })
+        Box::pin(async move { Ok(self.records.lock().get(&id).map(|found| found.record.clone())) })
     }
 
     fn records(
@@ -117,45 +117,49 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
-            let place = |record: &Record| (record.updated_at, record.id.clone());
-            let kept = self.kept.lock();
-            let mut rest: Vec<&Record> = kept
+            let position = |record: &Record| (record.updated_at, record.id.clone());
+            let stored = self.records.lock();
+            let mut rest: Vec<&Record> = stored
                 .values()
                 .map(|found| &found.record)
-                .filter(|record| filter.takes(record))
-                .filter(|record| after.as_ref().is_none_or(|after| place(record) < *after))
+                .filter(|record| filter.matches(record))
+                .filter(|record| after.as_ref().is_none_or(|after| position(record) < *after))
                 .collect();
-            rest.sort_by_key(|record| Reverse(place(record)));
+            rest.sort_by_key(|record| Reverse(position(record)));
             Ok(rest.into_iter().take(limit).cloned().collect())
         })
     }
 
-    fn records_by_making(
+    fn records_by_creation(
         &self,
         filter: RecordFilter,
         after: Option<RecordId>,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
-            let kept = self.kept.lock();
+            let stored = self.records.lock();
             let before = match after {
                 None => usize::MAX,
-                Some(after) => kept.get(&after).map_or(0, |found| found.place),
+                Some(after) => stored.get(&after).map_or(0, |found| found.position),
             };
-            let mut rest: Vec<&MemoryRecord> =
-                kept.values().filter(|found| found.place < before && filter.takes(&found.record)).collect();
-            rest.sort_by_key(|found| Reverse(found.place));
+            let mut rest: Vec<&MemoryRecord> = stored
+                .values()
+                .filter(|found| found.position < before && filter.matches(&found.record))
+                .collect();
+            rest.sort_by_key(|found| Reverse(found.position));
             Ok(rest.into_iter().take(limit).map(|found| found.record.clone()).collect())
         })
     }
 
     fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(async move {
-            let kept = self.kept.lock();
+            let stored = self.records.lock();
             let all = RecordFilter::default();
-            let is_meant =
-                |record: &&Record| all.takes(record) && record.is_unprompted() && record.updated_at < before;
-            let mut found: Vec<&Record> = kept.values().map(|found| &found.record).filter(is_meant).collect();
+            let is_meant = |record: &&Record| {
+                all.matches(record) && record.is_unprompted() && record.updated_at < before
+            };
+            let mut found: Vec<&Record> =
+                stored.values().map(|found| &found.record).filter(is_meant).collect();
             found.sort_by_key(|record| (record.updated_at, record.id.clone()));
             Ok(found.into_iter().take(limit).map(|record| record.id.clone()).collect())
         })
@@ -165,9 +169,9 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let ScopeQuery { agent, directories, name, closed } = query;
             let scope = Some(Scope { agent, name });
-            let kept = self.kept.lock();
+            let stored = self.records.lock();
             let best = directories.iter().find_map(|directory| {
-                let here = kept.values().filter(|found| {
+                let here = stored.values().filter(|found| {
                     let is_meant = match found.record.lifecycle {
                         Lifecycle::Open => true,
                         Lifecycle::Closed { .. } => closed,
@@ -183,9 +187,9 @@ impl Store for MemoryStore {
 
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         Box::pin(async move {
-            let kept = self.kept.lock();
+            let stored = self.records.lock();
             let records =
-                kept.values().map(|found| &found.record).filter(|record| record.agent.is_same_as(&agent));
+                stored.values().map(|found| &found.record).filter(|record| record.agent.is_same_as(&agent));
             let owned = records.flat_map(|record| {
                 let rows = record.lineage.rows().iter().filter(|row| sessions.contains(&row.session));
                 rows.map(|row| {
@@ -200,22 +204,22 @@ impl Store for MemoryStore {
         })
     }
 
-    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+    fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(async move {
-            let kept = self.kept.lock();
-            let Some(than) = kept.get(&than).map(|found| found.place) else { return Ok(Vec::new()) };
+            let stored = self.records.lock();
+            let Some(than) = stored.get(&than).map(|found| found.position) else { return Ok(Vec::new()) };
             let later =
-                kept.values().filter(|found| found.place > than && records.contains(&found.record.id));
+                stored.values().filter(|found| found.position > than && records.contains(&found.record.id));
             let mut later: Vec<&MemoryRecord> = later.collect();
-            later.sort_by_key(|found| found.place);
+            later.sort_by_key(|found| found.position);
             Ok(later.into_iter().map(|found| found.record.id.clone()).collect())
         })
     }
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
         Box::pin(async move {
-            let kept = self.kept.lock();
-            let runs = kept.iter().filter_map(|(id, found)| Some((id, found.record.agent_run.as_ref()?)));
+            let stored = self.records.lock();
+            let runs = stored.iter().filter_map(|(id, found)| Some((id, found.record.agent_run.as_ref()?)));
             let without_end = runs.filter(|(_, run)| run.ended.is_none());
             Ok(without_end.map(|(id, run)| (id.clone(), run.clone())).collect())
         })
@@ -262,7 +266,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+    fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut answers = self.answers.lock();
             answers.insert(agent.command, AgentAnswer { program: agent.program, answer });
@@ -271,14 +275,14 @@ impl Store for MemoryStore {
     }
 }
 
-fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
+fn append(stored: &mut Records, append: Append) -> Result<(), StoreError> {
     let Append { lease: Lease { record, generation: ours }, changes } = append;
-    let Some(found) = kept.get(&record) else { return Err(StoreError::NoRecord(record)) };
+    let Some(found) = stored.get(&record) else { return Err(StoreError::NoRecord(record)) };
     if found.generation != ours {
         return Err(StoreError::LeaseLost { record, ours, current: found.generation });
     }
-    let draft = RecordDraft::check(kept, found, changes)?;
-    if let Some(found) = kept.get_mut(&record) {
+    let draft = RecordDraft::check(stored, found, changes)?;
+    if let Some(found) = stored.get_mut(&record) {
         draft.write(found);
     }
     Ok(())
@@ -288,7 +292,7 @@ fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
 /// closed.
 fn preference(found: &MemoryRecord) -> (bool, Option<Timestamp>, usize) {
     match found.record.lifecycle {
-        Lifecycle::Open => (true, None, found.place),
-        Lifecycle::Closed { at } | Lifecycle::Deleted { at } => (false, Some(at), found.place),
+        Lifecycle::Open => (true, None, found.position),
+        Lifecycle::Closed { at } | Lifecycle::Deleted { at } => (false, Some(at), found.position),
     }
 }

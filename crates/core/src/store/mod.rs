@@ -180,7 +180,7 @@ pub trait Store: Send + Sync {
     /// Up to `limit` records that match the filter, most recently created here first, after the last one of the
     /// previous page. A record never changes its position in this order, so consecutive pages skip none. After an
     /// unknown record the page is empty.
-    fn records_by_making(
+    fn records_by_creation(
         &self,
         filter: RecordFilter,
         after: Option<RecordId>,
@@ -198,7 +198,7 @@ pub trait Store: Send + Sync {
 
     /// Which of these records were created here after another one, in order of creation. After an unknown record the
     /// result is empty.
-    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
+    fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
 
     /// The records whose last run has no end, ordered by id, with those runs. Deleted records are included, because
     /// their processes may still run.
@@ -226,7 +226,7 @@ pub trait Store: Send + Sync {
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>>;
 
     /// Stores an agent's `initialize` response, replacing the previous one for its command line.
-    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
+    fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
 }
 
 /// The most bytes of bodies in one page of events, which bounds a reader's memory.

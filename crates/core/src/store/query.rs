@@ -13,7 +13,7 @@ pub struct RecordFilter {
 
 impl RecordFilter {
     /// Whether a record matches.
-    pub(super) fn takes(&self, record: &Record) -> bool {
+    pub(super) fn matches(&self, record: &Record) -> bool {
         !record.lifecycle.is_deleted()
             && self.agent.as_ref().is_none_or(|agent| record.agent.key() == *agent)
             && self.real_cwd.as_ref().is_none_or(|real_cwd| record.real_cwd == *real_cwd)

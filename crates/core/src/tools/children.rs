@@ -73,7 +73,7 @@ impl Drop for StartGuard {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use adopted::{is_ours, look_after_orphans, reap_orphans, unclaimed};
+pub(super) use adopted::{is_ours, reap_orphans, set_adopts_orphans, unclaimed};
 
 #[cfg(target_os = "linux")]
 mod adopted {
@@ -113,7 +113,7 @@ mod adopted {
     static LOOKS_AFTER_ORPHANS: AtomicBool = AtomicBool::new(false);
 
     /// Sets whether children that we did not start are orphans.
-    pub(in super::super) fn look_after_orphans(looks: bool) {
+    pub(in super::super) fn set_adopts_orphans(looks: bool) {
         LOOKS_AFTER_ORPHANS.store(looks, Ordering::Relaxed);
     }
 

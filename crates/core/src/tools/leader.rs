@@ -17,7 +17,7 @@ use crate::model::ProcessIdentity;
 use crate::sync::Lock;
 
 use super::children;
-use super::termination::{GracePeriods, LOOK_AGAIN, Phase, ProcessExit, SLACK, TerminationOutcome};
+use super::termination::{GracePeriods, POLL_INTERVAL, Phase, ProcessExit, SLACK, TerminationOutcome};
 
 /// A process that leads a group. Dropping it kills the group.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Group {
             if Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         true
     }

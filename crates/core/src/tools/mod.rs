@@ -36,7 +36,7 @@ pub use marks::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};
 pub use open_files::raise_open_files;
 pub use orphans::OrphanReaper;
 pub use process::{AgentProcess, Pipes};
-pub(crate) use signal::tell;
+pub(crate) use signal::signal_process;
 pub use spawner::Spawner;
 pub(crate) use stderr::StderrTail;
 pub use strays::StrayProcesses;

@@ -26,7 +26,7 @@ impl OrphanReaper {
         // Subscribe to the signal before the first orphan can arrive.
         let mut child_exited = signal(SignalKind::child())?;
         set_child_subreaper(Some(getpid()))?;
-        super::children::look_after_orphans(true);
+        super::children::set_adopts_orphans(true);
         let reaper = tokio::spawn(async move {
             while child_exited.recv().await.is_some() {
                 reap().await;
@@ -46,18 +46,18 @@ impl OrphanReaper {
 /// How often to retry while it is unclear which dead children are orphans. That takes moments, and the next SIGCHLD
 /// starts another attempt.
 #[cfg(target_os = "linux")]
-const LOOKS: usize = 200;
+const ATTEMPTS: usize = 200;
 
 /// Reaps on a blocking thread, because reading about many processes would block the runtime.
 #[cfg(target_os = "linux")]
 async fn reap() {
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         // It fails only when the runtime shuts down.
         let is_done = tokio::task::spawn_blocking(super::children::reap_orphans).await.unwrap_or(true);
         if is_done {
             return;
         }
-        tokio::time::sleep(super::termination::LOOK_AGAIN).await;
+        tokio::time::sleep(super::termination::POLL_INTERVAL).await;
     }
 }
 
@@ -65,7 +65,7 @@ async fn reap() {
 impl Drop for OrphanReaper {
     fn drop(&mut self) {
         self.reaper.abort();
-        super::children::look_after_orphans(false);
+        super::children::set_adopts_orphans(false);
         // It fails only where setting it would have failed too.
         let _ = rustix::process::set_child_subreaper(None);
     }

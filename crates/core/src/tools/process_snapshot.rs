@@ -14,47 +14,47 @@ use rustix::process::{Signal, geteuid};
 use super::identity::boot;
 use super::marks::Marks;
 use super::namespace;
-use super::signal::tell;
+use super::signal::signal_process;
 use super::stat::Stat;
 use super::sweep::{SweepReport, SweptProcess};
-use super::termination::{GracePeriods, LOOK_AGAIN};
+use super::termination::{GracePeriods, POLL_INTERVAL};
 
 /// Ends the processes that `find` returns, and what they start. A process that was found once stays in the set.
 pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
-    let mut met = Vec::new();
-    if !signal_until_gone(&mut find, &mut met, Signal::TERM, grace.term) {
-        signal_until_gone(&mut find, &mut met, Signal::KILL, grace.term);
+    let mut seen = Vec::new();
+    if !signal_until_gone(&mut find, &mut seen, Signal::TERM, grace.term) {
+        signal_until_gone(&mut find, &mut seen, Signal::KILL, grace.term);
     }
-    let (left, ended) = met.into_iter().partition(|process: &SweptProcess| process.identity.is_alive());
+    let (left, ended) = seen.into_iter().partition(|process: &SweptProcess| process.identity.is_alive());
     SweepReport { ended, left }
 }
 
 /// Signals everything that is found until nothing is left or the time is up.
 fn signal_until_gone(
     find: &mut impl FnMut() -> Vec<SweptProcess>,
-    met: &mut Vec<SweptProcess>,
+    seen: &mut Vec<SweptProcess>,
     signal: Signal,
     limit: Duration,
 ) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         for process in find() {
-            if !met.iter().any(|known| known.identity == process.identity) {
-                met.push(process);
+            if !seen.iter().any(|known| known.identity == process.identity) {
+                seen.push(process);
             }
         }
-        let living: Vec<_> = met.iter().map(|met| &met.identity).filter(|met| met.is_alive()).collect();
+        let living: Vec<_> = seen.iter().map(|seen| &seen.identity).filter(|seen| seen.is_alive()).collect();
         if living.is_empty() {
             return true;
         }
         for process in &living {
-            tell(process, signal);
+            signal_process(process, signal);
         }
         while living.iter().any(|process| process.is_alive()) {
             if Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -70,16 +70,16 @@ pub(super) struct ProcessSnapshot {
 }
 
 impl ProcessSnapshot {
-    pub(super) fn look() -> Self {
+    pub(super) fn read() -> Self {
         Self::of(Stat::all().unwrap_or_default())
     }
 
     pub(super) fn of(processes: Vec<Stat>) -> Self {
         let by_pid = processes.iter().enumerate().map(|(index, stat)| (stat.pid, index)).collect();
         let (uid, namespace) = (geteuid().as_raw(), namespace::ours());
-        let mut scene = Self { processes, by_pid, spared: HashSet::new(), uid, namespace };
-        scene.spared = scene.line_of(std::process::id()).collect();
-        scene
+        let mut snapshot = Self { processes, by_pid, spared: HashSet::new(), uid, namespace };
+        snapshot.spared = snapshot.ancestry_of(std::process::id()).collect();
+        snapshot
     }
 
     /// The process with this pid, if it exists.
@@ -88,7 +88,7 @@ impl ProcessSnapshot {
     }
 
     /// A process and its ancestors. The snapshot is not atomic, so it may even contain a cycle.
-    pub(super) fn line_of(&self, pid: u32) -> impl Iterator<Item = u32> {
+    pub(super) fn ancestry_of(&self, pid: u32) -> impl Iterator<Item = u32> {
         let mut seen = HashSet::new();
         std::iter::successors(Some(pid), |pid| self.get(*pid).map(|stat| stat.parent))
             .take_while(move |pid| seen.insert(*pid))
@@ -108,7 +108,7 @@ impl ProcessSnapshot {
     /// Whether a process is, or descends from, another host or a program that the user keeps. Our own ancestors do not
     /// count: acpx may run inside such a program.
     pub(super) fn is_kept(&self, stat: &Stat, keep: &[String]) -> bool {
-        self.line_of(stat.pid)
+        self.ancestry_of(stat.pid)
             .take_while(|pid| !self.spared.contains(pid))
             .filter_map(|pid| self.get(pid))
             .any(|stat| is_program_of(stat, keep) || is_host(stat))
@@ -158,14 +158,14 @@ mod tests {
         let named = |pid, parent, name: &str| Stat { name: name.to_owned(), ..stat(pid, parent) };
         let far = u32::MAX - 10;
         let (agent, server, shell, other) = (far, far + 1, far + 2, far + 3);
-        let scene = ProcessSnapshot::of(vec![
+        let snapshot = ProcessSnapshot::of(vec![
             named(this, 1, "tmux: server"),
             named(agent, this, "agent"),
             named(server, agent, "tmux: server"),
             named(shell, server, "sh"),
             named(other, agent, "sh"),
         ]);
-        let kept = |pid| scene.is_kept(scene.get(pid).unwrap(), &["tmux: server".to_owned()]);
+        let kept = |pid| snapshot.is_kept(snapshot.get(pid).unwrap(), &["tmux: server".to_owned()]);
         assert_eq!([agent, server, shell, other].map(kept), [false, true, true, false]);
     }
 }

@@ -6,7 +6,7 @@ use crate::model::ProcessIdentity;
 
 /// Signals a process if it is still running.
 #[cfg(target_os = "linux")]
-pub(crate) fn tell(process: &ProcessIdentity, signal: Signal) {
+pub(crate) fn signal_process(process: &ProcessIdentity, signal: Signal) {
     use rustix::io::Errno;
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
@@ -31,7 +31,7 @@ pub(crate) fn tell(process: &ProcessIdentity, signal: Signal) {
 
 /// Signals a process if it is still running, as far as the system can identify it.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn tell(process: &ProcessIdentity, signal: Signal) {
+pub(crate) fn signal_process(process: &ProcessIdentity, signal: Signal) {
     if let Some(pid) = pid_of(process).filter(|_| process.is_alive()) {
         // A process that has exited by now needs no signal.
         let _ = kill_process(pid, signal);

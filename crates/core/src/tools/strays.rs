@@ -34,7 +34,7 @@ impl StrayProcesses {
 
     /// Stores and claims the agent's descendants while they can be found by their ancestors. No other agent takes them
     /// for its own from then on. Blocking.
-    pub fn look_below(&mut self, agent: &ProcessIdentity) {
+    pub fn record_descendants(&mut self, agent: &ProcessIdentity) {
         self.seen = children::claim(system::descendants(agent));
     }
 
@@ -68,13 +68,14 @@ mod system {
     use crate::tools::process_snapshot::{ProcessSnapshot, end_found};
 
     pub(super) fn descendants(agent: &ProcessIdentity) -> Vec<ProcessIdentity> {
-        let (Some(boot), scene) = (boot(), ProcessSnapshot::look()) else { return Vec::new() };
-        if scene.get(agent.pid).is_none_or(|leader| leader.identity(boot) != *agent) {
+        let (Some(boot), snapshot) = (boot(), ProcessSnapshot::read()) else { return Vec::new() };
+        if snapshot.get(agent.pid).is_none_or(|leader| leader.identity(boot) != *agent) {
             return Vec::new();
         }
-        let is_below =
-            |stat: &&Stat| stat.pid != agent.pid && scene.line_of(stat.pid).any(|pid| pid == agent.pid);
-        scene.processes.iter().filter(is_below).map(|stat| stat.identity(boot)).collect()
+        let is_below = |stat: &&Stat| {
+            stat.pid != agent.pid && snapshot.ancestry_of(stat.pid).any(|pid| pid == agent.pid)
+        };
+        snapshot.processes.iter().filter(is_below).map(|stat| stat.identity(boot)).collect()
     }
 
     pub(super) fn end(strays: &StrayProcesses, grace: GracePeriods) -> SweepReport {
@@ -84,18 +85,18 @@ mod system {
 
     impl StrayProcesses {
         fn find(&self, boot: &str) -> Vec<SweptProcess> {
-            let scene = ProcessSnapshot::look();
-            let unclaimed = children::unclaimed(&scene.processes);
+            let snapshot = ProcessSnapshot::read();
+            let unclaimed = children::unclaimed(&snapshot.processes);
             let mut found = Vec::new();
-            for stat in scene.candidates() {
+            for stat in snapshot.candidates() {
                 let (identity, marks) = (stat.identity(boot), Marks::of(stat.pid));
                 let is_marked = self.tag.is_some()
                     && marks.tag == self.tag
                     && marks.record.as_ref() == Some(&self.record)
                     && !children::is_ours(stat.pid);
-                let is_nobodys = marks.tag.is_none() && unclaimed.contains(&stat.pid);
+                let is_unclaimed = marks.tag.is_none() && unclaimed.contains(&stat.pid);
                 let is_own = is_marked || self.seen.contains(&identity);
-                if (is_own || is_nobodys) && !scene.is_kept(stat, &self.keep) {
+                if (is_own || is_unclaimed) && !snapshot.is_kept(stat, &self.keep) {
                     found.push(SweptProcess::seen(stat, boot, is_own.then(|| self.record.clone())));
                 }
             }

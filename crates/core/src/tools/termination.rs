@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::model::AgentEnd;
 
 /// Poll interval for a process that is being ended.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Extra time after KILL, in addition to [`GracePeriods::term`], for a busy machine.
 pub(super) const SLACK: Duration = Duration::from_secs(1);

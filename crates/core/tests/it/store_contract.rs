@@ -125,7 +125,7 @@ async fn the_last_answer_under_a_command_line_is_kept_with_the_program_that_gave
         [("a", given("1", "{}")), ("b", given("1", "\"b\"")), ("a", given("2", "{ }"))]
     {
         let agent = AgentBuild { command: command(argument), program };
-        store.keep_agent_answer(agent, answer).await.unwrap();
+        store.store_agent_answer(agent, answer).await.unwrap();
     }
     assert_eq!(store.agent_answer(command("a")).await.unwrap(), Some(given("2", "{ }")));
     assert_eq!(store.agent_answer(command("b")).await.unwrap(), Some(given("1", "\"b\"")));

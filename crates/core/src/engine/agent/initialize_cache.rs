@@ -106,7 +106,7 @@ pub(crate) async fn remember(shared: &EngineContext, launch: &LaunchSpec, answer
     let known = of_build(shared, &build).await;
     if !matches!(known, Ok(Some(known)) if *known == **answer) {
         let program = today(&build, (shared.settings.clock)());
-        drop(shared.store.keep_agent_answer(AgentBuild { program, ..build }, answer.to_string()).await);
+        drop(shared.store.store_agent_answer(AgentBuild { program, ..build }, answer.to_string()).await);
     }
 }
 

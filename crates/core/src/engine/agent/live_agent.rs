@@ -159,7 +159,7 @@ pub(crate) async fn start(
             FailedStart::new(late(said), Vec::new())
         }
     };
-    let strays = look_below(&process, strays).await;
+    let strays = record_descendants(&process, strays).await;
     peer.abort();
     let identity = process.identity().clone();
     let (ended, strays) = end_process(process, strays, grace).await;
@@ -222,10 +222,10 @@ impl Default for AgentExitReport {
 
 /// Records the descendants of a process while they are still visible. If that fails, strays are found by their marks
 /// alone.
-async fn look_below(process: &AgentProcess, strays: StrayProcesses) -> StrayProcesses {
+async fn record_descendants(process: &AgentProcess, strays: StrayProcesses) -> StrayProcesses {
     let (identity, mut looking) = (process.identity().clone(), strays.clone());
     let seen = tokio::task::spawn_blocking(move || {
-        looking.look_below(&identity);
+        looking.record_descendants(&identity);
         looking
     });
     seen.await.unwrap_or(strays)
@@ -369,7 +369,7 @@ impl LiveAgent {
             }
         };
         // Once its stdin is closed the agent may exit, which orphans its descendants.
-        let strays = look_below(&process, strays).await;
+        let strays = record_descendants(&process, strays).await;
         let mut lines = Vec::new();
         let (ended, strays, mut terminals) = {
             let mut end = std::pin::pin!(async {

@@ -120,7 +120,7 @@ async fn record_page(
     let filter = RecordFilter { agent: agent.map(|new| new.agent.key()), real_cwd };
     let (mut rows, mut began) = (Vec::new(), None);
     loop {
-        let records = host.store.records_by_making(filter.clone(), after, PAGE).await;
+        let records = host.store.records_by_creation(filter.clone(), after, PAGE).await;
         let records = records.map_err(rpc_error::not_kept)?;
         began = began.or_else(|| records.first().map(|record| record.id.clone()));
         let last = records.last().filter(|_| records.len() == PAGE).map(|record| record.id.clone());

@@ -11,7 +11,7 @@ use crate::model::{Direction, EventKind};
 
 /// The requests and notifications of an ACP version 1 client. All other methods come from the agent: npm acpx sends
 /// nothing else, and an agent may have methods of its own.
-const OF_THE_CLIENT: &[&str] = &[
+const CLIENT_METHODS: &[&str] = &[
     "initialize",
     "authenticate",
     "logout",
@@ -57,14 +57,14 @@ pub(super) struct Directions {
 
 impl Directions {
     /// Finds the sender of a message. Messages must come in the journal's order.
-    pub(super) fn place(&mut self, message: &JournalMessage<'_>) -> LineOrigin {
+    pub(super) fn locate(&mut self, message: &JournalMessage<'_>) -> LineOrigin {
         match message {
             JournalMessage::Request { id, method, params } => self.request(id, method, *params),
             JournalMessage::Notification { method, .. } => {
                 let method = string(method.get()).unwrap_or_default();
                 let is_update = method == "session/update";
                 let kind = if is_update { EventKind::Update } else { EventKind::Notification };
-                LineOrigin { direction: said_by(&method), kind, answers: None }
+                LineOrigin { direction: sender_of(&method), kind, answers: None }
             }
             JournalMessage::Response { id, result, .. } => self.response(id, *result),
         }
@@ -72,7 +72,7 @@ impl Directions {
 
     fn request(&mut self, id: &str, method: &RawValue, params: Option<&RawValue>) -> LineOrigin {
         let method = string(method.get()).unwrap_or_default();
-        let direction = said_by(&method);
+        let direction = sender_of(&method);
         if method == "initialize" {
             // A new process: the requests of the previous one will never be answered.
             self.ours.clear();
@@ -81,29 +81,29 @@ impl Directions {
         self.number += 1;
         let params =
             (method == "session/request_permission").then(|| params.map(|params| params.get().into()));
-        let asked =
+        let request =
             JournalRequest { method: (&*method).into(), params: params.flatten(), number: self.number };
         match direction {
-            Direction::ToAgent => self.ours.insert(id.into(), asked),
-            Direction::FromAgent | Direction::Ours => self.agents.insert(id.into(), asked),
+            Direction::ToAgent => self.ours.insert(id.into(), request),
+            Direction::FromAgent | Direction::Ours => self.agents.insert(id.into(), request),
         };
         LineOrigin { direction, kind: EventKind::Request, answers: None }
     }
 
     fn response(&mut self, id: &str, result: Option<&RawValue>) -> LineOrigin {
-        let to_us = match (self.ours.get(id), self.agents.get(id)) {
+        let answers_us = match (self.ours.get(id), self.agents.get(id)) {
             (Some(ours), Some(agents)) => answers_ours(ours, agents, result),
             (None, Some(_)) => false,
             // The beginning of a journal may be missing. The most likely missing request is a prompt, which the agent
             // answers.
             (Some(_) | None, None) => true,
         };
-        let (direction, asked) = if to_us {
+        let (direction, request) = if answers_us {
             (Direction::FromAgent, self.ours.remove(id))
         } else {
             (Direction::ToAgent, self.agents.remove(id))
         };
-        LineOrigin { direction, kind: EventKind::Response, answers: asked }
+        LineOrigin { direction, kind: EventKind::Response, answers: request }
     }
 }
 
@@ -125,8 +125,8 @@ fn answers_ours(ours: &JournalRequest, agents: &JournalRequest, result: Option<&
     }
 }
 
-fn said_by(method: &str) -> Direction {
-    if OF_THE_CLIENT.contains(&method) { Direction::ToAgent } else { Direction::FromAgent }
+fn sender_of(method: &str) -> Direction {
+    if CLIENT_METHODS.contains(&method) { Direction::ToAgent } else { Direction::FromAgent }
 }
 
 #[cfg(test)]
@@ -138,8 +138,8 @@ mod tests {
         let mut directions = Directions::default();
         let place = |line: &&str| {
             let Some(JournalLine::Message(message)) = JournalLine::read(line) else { panic!("{line}") };
-            let LineOrigin { direction, kind, answers } = directions.place(&message);
-            (direction, kind, answers.map(|asked| asked.method.into()))
+            let LineOrigin { direction, kind, answers } = directions.locate(&message);
+            (direction, kind, answers.map(|request| request.method.into()))
         };
         lines.iter().map(place).collect()
     }

@@ -55,7 +55,7 @@ impl RecordFile {
     }
 
     /// Whether a file of the record has changed since its ledger entry.
-    pub(super) fn is_news(&self, ledger: &Ledger) -> bool {
+    pub(super) fn is_changed(&self, ledger: &Ledger) -> bool {
         self.files().any(|(name, stamp)| {
             let noted = ledger.get(name);
             noted.is_none_or(|noted| stamp != Stamp { modified_ns: noted.modified_ns, size: noted.size })

@@ -23,10 +23,10 @@ use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_
 /// The outcome for one record.
 #[derive(Debug)]
 pub(super) enum ImportOutcome {
-    Taken(ImportedRecord),
+    Imported(ImportedRecord),
     Grown(ImportedRecord),
     Unchanged(RecordId),
-    Left(SkipReason),
+    Skipped(SkipReason),
     Damaged(Damage),
 }
 
@@ -36,12 +36,12 @@ pub(super) struct ImportContext<'a> {
     pub(super) directory: &'a Path,
     pub(super) options: ImportOptions<'a>,
     /// The scopes that this import has assigned; a dry run does not write them to the store.
-    pub(super) given: HashMap<(AbsolutePath, Scope), RecordId>,
+    pub(super) assigned_scopes: HashMap<(AbsolutePath, Scope), RecordId>,
 }
 
 /// Why a record is not imported, or not completely.
 enum ImportAbort {
-    Left(SkipReason),
+    Skipped(SkipReason),
     Damaged(Damage),
     Store(StoreError),
 }
@@ -54,66 +54,68 @@ impl From<StoreError> for ImportAbort {
 
 impl ImportContext<'_> {
     /// Imports a record, new or already stored.
-    pub(super) async fn take(
+    pub(super) async fn import(
         &mut self,
         files: &RecordFile,
         npm: NpmRecord,
     ) -> Result<ImportOutcome, ImportError> {
-        match self.try_take(files, npm).await {
+        match self.try_import(files, npm).await {
             Ok(outcome) => Ok(outcome),
-            Err(ImportAbort::Left(reason)) => Ok(ImportOutcome::Left(reason)),
+            Err(ImportAbort::Skipped(reason)) => Ok(ImportOutcome::Skipped(reason)),
             Err(ImportAbort::Damaged(damage)) => Ok(ImportOutcome::Damaged(damage)),
             Err(ImportAbort::Store(error)) => Err(error.into()),
         }
     }
 
-    async fn try_take(
+    async fn try_import(
         &mut self,
         files: &RecordFile,
         mut npm: NpmRecord,
     ) -> Result<ImportOutcome, ImportAbort> {
-        let (directory, its_files) = (self.directory.to_owned(), files.clone());
+        let (directory, record_files) = (self.directory.to_owned(), files.clone());
         let open =
-            move || ConversationSource::open(&directory, &its_files, &mut npm).map(|source| (npm, source));
+            move || ConversationSource::open(&directory, &record_files, &mut npm).map(|source| (npm, source));
         let (npm, source) = blocking(open).await.map_err(ImportAbort::Damaged)?;
         match self.store.record(npm.id.clone()).await? {
             None => {
                 let mut notes = npm.notes.clone();
                 let record = self.new_record(&npm, &mut notes).await?;
-                let destination = Destination::Unborn(Box::new(record));
-                let (taken, _) =
-                    self.tell(files, source, RecordImport::of_new(&npm), destination, notes).await?;
-                Ok(ImportOutcome::Taken(taken))
+                let destination = Destination::New(Box::new(record));
+                let (imported, _) = self
+                    .write_conversation(files, source, RecordImport::new(&npm), destination, notes)
+                    .await?;
+                Ok(ImportOutcome::Imported(imported))
             }
             Some(record) if was_imported(&record) && !record.lifecycle.is_deleted() => {
                 // A queued prompt has no event yet, and an imported turn would overwrite it.
                 let open = self.store.open_turns(record.id.clone()).await?;
                 if open.iter().any(|turn| turn.state == TurnState::Queued) {
-                    return Err(ImportAbort::Left(SkipReason::InUse { record: record.id }));
+                    return Err(ImportAbort::Skipped(SkipReason::InUse { record: record.id }));
                 }
-                let (id, telling) = (record.id.clone(), RecordImport::of_kept(&npm, &record));
-                let destination = Destination::Kept(Box::new(record));
-                let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;
-                Ok(if is_news { ImportOutcome::Grown(grown) } else { ImportOutcome::Unchanged(id) })
+                let (id, import) = (record.id.clone(), RecordImport::of_stored(&npm, &record));
+                let destination = Destination::Stored(Box::new(record));
+                let (grown, is_new) =
+                    self.write_conversation(files, source, import, destination, npm.notes).await?;
+                Ok(if is_new { ImportOutcome::Grown(grown) } else { ImportOutcome::Unchanged(id) })
             }
-            Some(record) => Err(ImportAbort::Left(SkipReason::IdTaken { record: record.id })),
+            Some(record) => Err(ImportAbort::Skipped(SkipReason::IdTaken { record: record.id })),
         }
     }
 
     /// Writes a conversation to the store, after comparing its beginning with the stored part. Also returns whether
     /// anything was new. A record with turns of acpx is not changed: it is unchanged if npm acpx has no turn that it
     /// lacks, and has diverged otherwise.
-    async fn tell(
+    async fn write_conversation(
         &self,
         files: &RecordFile,
         mut source: ConversationSource,
-        mut telling: RecordImport,
+        mut import: RecordImport,
         mut destination: Destination,
         mut notes: Vec<ImportNote>,
     ) -> Result<(ImportedRecord, bool), ImportAbort> {
         let record = destination.id();
-        let gone_on = || ImportAbort::Left(SkipReason::GoneOn { record: record.clone() });
-        let mut kept = RecordEventReader::of(record.clone());
+        let diverged = || ImportAbort::Skipped(SkipReason::Diverged { record: record.clone() });
+        let mut stored = RecordEventReader::of(record.clone());
         // Steps since the last stored event. The event after them shows whether they are new.
         let mut between = Vec::new();
         loop {
@@ -123,40 +125,40 @@ impl ImportContext<'_> {
             let mut changes = Vec::new();
             for step in batch {
                 match &step {
-                    ImportStep::Line(line) => match kept.find(self.store, &mut telling, line).await? {
-                        JournalMatch::Kept => between.drain(..).for_each(|step| telling.pass(step)),
+                    ImportStep::Line(line) => match stored.find(self.store, &mut import, line).await? {
+                        JournalMatch::Stored => between.drain(..).for_each(|step| import.skip(step)),
                         JournalMatch::New => {
                             let steps = between.drain(..).chain([step]);
-                            changes.extend(steps.filter_map(|step| telling.take(step)));
+                            changes.extend(steps.filter_map(|step| import.convert(step)));
                         }
-                        JournalMatch::Diverged => return Err(gone_on()),
+                        JournalMatch::Diverged => return Err(diverged()),
                     },
-                    _ if telling.next_kept().is_some() => between.push(step),
-                    _ => changes.extend(telling.take(step)),
+                    _ if import.next_stored().is_some() => between.push(step),
+                    _ => changes.extend(import.convert(step)),
                 }
             }
-            let lineage = telling.lineage();
+            let lineage = import.lineage();
             if !destination.write(self, lineage, changes, Durability::Process, &mut notes).await? {
-                return Err(gone_on());
+                return Err(diverged());
             }
         }
         let mut rest = Vec::new();
-        if kept.has_no_own_turn(self.store, &mut telling).await? {
-            rest.extend(between.into_iter().filter_map(|step| telling.take(step)));
-            rest.extend(telling.rest(|words| source.clean(words)));
+        if stored.has_no_own_turn(self.store, &mut import).await? {
+            rest.extend(between.into_iter().filter_map(|step| import.convert(step)));
+            rest.extend(import.remaining_changes(|words| source.clean(words)));
         }
-        let (events, turns) = telling.added();
-        let is_news = events > 0 || !rest.is_empty();
-        if !destination.write(self, telling.lineage(), rest, Durability::Machine, &mut notes).await? {
-            return Err(gone_on());
+        let (events, turns) = import.added();
+        let is_new = events > 0 || !rest.is_empty();
+        if !destination.write(self, import.lineage(), rest, Durability::Machine, &mut notes).await? {
+            return Err(diverged());
         }
         notes.extend(source.notes());
-        let lineage = telling.lineage();
+        let lineage = import.lineage();
         let current = lineage.current();
         let (session, agent_session) = (current.session.clone(), current.agent_session.clone());
         let (file, record) = (files.name.clone(), destination.id());
-        let taken = ImportedRecord { file, record, session, agent_session, turns, events, notes };
-        Ok((taken, is_news))
+        let imported = ImportedRecord { file, record, session, agent_session, turns, events, notes };
+        Ok((imported, is_new))
     }
 
     async fn new_record(
@@ -229,13 +231,13 @@ impl ImportContext<'_> {
         let key = (real_cwd.clone(), scope);
         let holder = match self.store.find(query).await? {
             Some(record) => Some(record.id),
-            None => self.given.get(&key).cloned(),
+            None => self.assigned_scopes.get(&key).cloned(),
         };
         if let Some(by) = holder {
             notes.push(ImportNote::ScopeTaken { by });
             return Ok(None);
         }
-        self.given.insert(key.clone(), npm.id.clone());
+        self.assigned_scopes.insert(key.clone(), npm.id.clone());
         Ok(Some(key.1))
     }
 }

@@ -5,14 +5,12 @@
 //! `docs/guide/importing.md` describes the conversion.
 
 mod answer;
-mod command;
 mod direction;
 mod directory;
 mod import_record;
 mod journal;
 mod messages;
 mod owner;
-mod permission;
 mod record;
 mod report;
 mod run;

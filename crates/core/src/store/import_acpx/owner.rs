@@ -84,9 +84,8 @@ fn id_of(stem: &str) -> Option<String> {
 
 fn lease_name(id: &str) -> String {
     let hash = Sha256::digest(id.as_bytes());
-    let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or('0');
-    let hex: String = hash.iter().take(12).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-    format!("{hex}.lock")
+    let hex: Vec<String> = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}.lock", hex.concat())
 }
 
 fn living_process(path: &Path, living: LivingProcess) -> Option<i32> {

@@ -6,11 +6,10 @@
 
 use serde_json::{Map, Value};
 
-use super::command;
 use super::report::{Damage, ImportNote};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, MODEL_OPTION, RecordId, SessionName, Setting,
-    SettingName, SettingValue, Timestamp,
+    SettingName, SettingValue, Timestamp, split_command_line,
 };
 
 /// The only schema with a known name.
@@ -68,7 +67,7 @@ impl NpmRecord {
         let cwd = text(&fields, &["cwd"]).ok_or(Damage::Missing { what: "cwd" })?;
         let cwd = AbsolutePath::new(cwd).map_err(|_| Damage::RelativeCwd { cwd: cwd.to_owned() })?;
         let mut notes = Vec::new();
-        let Times { created_at, used_at } = Times::read(&fields, written_at, &mut notes);
+        let (created_at, used_at) = times(&fields, written_at, &mut notes);
         let name =
             text(&fields, &["name"]).map(SessionName::new).transpose().map_err(|error| error.to_string());
         if let Err(problem) = &name {
@@ -103,14 +102,10 @@ pub(super) fn file_stem(id: &RecordId) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
             stem.push(char::from(byte));
         } else {
-            stem.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+            stem.push_str(&format!("%{byte:02X}"));
         }
     }
     stem
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 fn check_schema(fields: &Map<String, Value>) -> Result<(), Damage> {
@@ -136,7 +131,7 @@ fn command_lines(fields: &Map<String, Value>) -> Result<(Vec<String>, Option<Vec
     let command = text(fields, COMMAND);
     let split = command.map(|line| {
         let whole = |_| Damage::UnterminatedQuote { command: line.to_owned() };
-        command::split(line).map_err(whole)
+        split_command_line(line).map_err(whole)
     });
     match (argv, split) {
         // The words are known already, so a line that cannot be split does no harm.
@@ -161,26 +156,24 @@ fn words(value: &Value) -> Option<Vec<String>> {
     words.filter(|words| words.first().is_some_and(|program| !program.is_empty()))
 }
 
-struct Times {
-    created_at: Timestamp,
-    used_at: Timestamp,
-}
-
-impl Times {
-    fn read(fields: &Map<String, Value>, written_at: Timestamp, notes: &mut Vec<ImportNote>) -> Self {
-        let time = |names| text(fields, names).and_then(|text| Timestamp::parse(text).ok());
-        let (created, used, updated) = (time(CREATED), time(USED), time(UPDATED));
-        if created.is_none() {
-            notes.push(ImportNote::Time { field: "created_at" });
-        }
-        if used.is_none() {
-            notes.push(ImportNote::Time { field: "last_used_at" });
-        }
-        let used_at = used.or(updated).unwrap_or(written_at);
-        let created_at = created.unwrap_or(used_at);
-        // If the clock was set back between the two, the record must not end before it began.
-        Self { created_at, used_at: used_at.max(created_at) }
+/// When the record was created and last used.
+fn times(
+    fields: &Map<String, Value>,
+    written_at: Timestamp,
+    notes: &mut Vec<ImportNote>,
+) -> (Timestamp, Timestamp) {
+    let time = |names| text(fields, names).and_then(|text| Timestamp::parse(text).ok());
+    let (created, used, updated) = (time(CREATED), time(USED), time(UPDATED));
+    if created.is_none() {
+        notes.push(ImportNote::Time { field: "created_at" });
     }
+    if used.is_none() {
+        notes.push(ImportNote::Time { field: "last_used_at" });
+    }
+    let used_at = used.or(updated).unwrap_or(written_at);
+    let created_at = created.unwrap_or(used_at);
+    // If the clock was set back between the two, the record must not end before it began.
+    (created_at, used_at.max(created_at))
 }
 
 fn lifecycle(fields: &Map<String, Value>, used_at: Timestamp) -> Lifecycle {

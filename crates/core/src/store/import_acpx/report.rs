@@ -132,7 +132,7 @@ pub enum SkipReason {
         record: RecordId,
     },
     /// The record was imported before and has turns of acpx, or its files no longer begin as they did.
-    GoneOn {
+    Diverged {
         /// The record.
         record: RecordId,
     },
@@ -153,7 +153,7 @@ impl fmt::Display for SkipReason {
                 f,
                 "npm acpx may have continued the session {record}, which is in use here; new turns are imported once the session is idle here"
             ),
-            Self::GoneOn { record } => write!(
+            Self::Diverged { record } => write!(
                 f,
                 "npm acpx has continued the session {record} separately, and its new turns are not imported: read them with npm acpx, and prompt the session in one of the two only"
             ),

@@ -113,7 +113,8 @@ impl NpmSessions {
         living: LivingProcess,
     ) -> Result<Self, ImportError> {
         let Ok(directory) = directory.canonicalize() else { return Ok(Self::default()) };
-        let records = list(&directory)?;
+        let records = directory::list(&directory)
+            .map_err(|source| ImportError::Directory { path: directory.clone(), source })?;
         if records.is_empty() {
             return Ok(Self::default());
         }
@@ -126,7 +127,7 @@ impl NpmSessions {
         for files in &records {
             match leases.owner_of(files, &directory, living) {
                 Some(pid) => found.held.extend(HeldSession::read(files, &directory, pid)),
-                None => found.has_news |= files.is_news(&ledger),
+                None => found.has_news |= files.is_changed(&ledger),
             }
         }
         Ok(found)
@@ -159,24 +160,20 @@ pub async fn import(
 ) -> Result<ImportReport, ImportError> {
     let not_read = |source| ImportError::Directory { path: directory.to_owned(), source };
     let path = directory.to_owned();
-    let look = move || path.canonicalize().and_then(|real| Ok((directory::list(&real)?, real)));
-    let looked = tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Err(error.into()));
+    let list = move || path.canonicalize().and_then(|real| Ok((directory::list(&real)?, real)));
+    let looked = tokio::task::spawn_blocking(list).await.unwrap_or_else(|error| Err(error.into()));
     let (records, real) = looked.map_err(not_read)?;
     let directory = &*real;
     let ledger = ledger(store, directory).await?;
-    let taker = ImportContext { store, directory, options, given: HashMap::new() };
-    let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
-    let outcome = importing.take_all(records).await;
+    let context = ImportContext { store, directory, options, assigned_scopes: HashMap::new() };
+    let mut run = ImportRun { context, ledger, report: ImportReport::default(), noted: Vec::new() };
+    let outcome = run.import_all(records).await;
     // Records imported before a failure need not be read again.
-    let Importing { report, noted, .. } = importing;
+    let ImportRun { report, noted, .. } = run;
     if options.mode == ImportMode::Keep && !noted.is_empty() {
         store.note_imports(directory.to_owned(), noted).await?;
     }
     outcome.map(|()| report)
-}
-
-fn list(directory: &Path) -> Result<Vec<RecordFile>, ImportError> {
-    directory::list(directory).map_err(|source| ImportError::Directory { path: directory.to_owned(), source })
 }
 
 async fn ledger(store: &SqliteStore, directory: &Path) -> Result<Ledger, ImportError> {
@@ -184,32 +181,32 @@ async fn ledger(store: &SqliteStore, directory: &Path) -> Result<Ledger, ImportE
     Ok(noted.into_iter().map(|noted| (noted.file.clone(), noted)).collect())
 }
 
-struct Importing<'a> {
-    taker: ImportContext<'a>,
+struct ImportRun<'a> {
+    context: ImportContext<'a>,
     ledger: Ledger,
     report: ImportReport,
     noted: Vec<ImportedFile>,
 }
 
-impl Importing<'_> {
-    async fn take_all(&mut self, records: Vec<RecordFile>) -> Result<(), ImportError> {
+impl ImportRun<'_> {
+    async fn import_all(&mut self, records: Vec<RecordFile>) -> Result<(), ImportError> {
         // A file that is not named after its record may be a copy, so the record's own file comes first. The other is
         // read again later, because records may be large and such files many.
         let mut others = Vec::new();
         for files in records {
-            if self.is_settled(&files) {
+            if self.report_unchanged(&files) {
                 continue;
             }
             match self.read(&files).await {
                 Ok(npm) if npm.notes.contains(&ImportNote::FileName) => others.push(files),
-                Ok(npm) => self.take(files, npm).await?,
-                Err(damage) => self.note(&files, ImportOutcome::Damaged(damage)),
+                Ok(npm) => self.import(files, npm).await?,
+                Err(damage) => self.record_outcome(&files, ImportOutcome::Damaged(damage)),
             }
         }
         for files in others {
             match self.read(&files).await {
-                Ok(npm) => self.take(files, npm).await?,
-                Err(damage) => self.note(&files, ImportOutcome::Damaged(damage)),
+                Ok(npm) => self.import(files, npm).await?,
+                Err(damage) => self.record_outcome(&files, ImportOutcome::Damaged(damage)),
             }
         }
         Ok(())
@@ -217,13 +214,13 @@ impl Importing<'_> {
 
     /// Reports a record with unchanged files from the ledger. A damaged one is examined again, so that a manual
     /// import reports it.
-    fn is_settled(&mut self, files: &RecordFile) -> bool {
-        let Some(noted) = self.ledger.get(&files.name).filter(|_| !files.is_news(&self.ledger)) else {
+    fn report_unchanged(&mut self, files: &RecordFile) -> bool {
+        let Some(noted) = self.ledger.get(&files.name).filter(|_| !files.is_changed(&self.ledger)) else {
             return false;
         };
         let reason = match (&*noted.outcome, noted.record.clone()) {
             (TAKEN, _) => None,
-            (GONE_ON, Some(record)) => Some(SkipReason::GoneOn { record }),
+            (GONE_ON, Some(record)) => Some(SkipReason::Diverged { record }),
             (ID_TAKEN, Some(record)) => Some(SkipReason::IdTaken { record }),
             _ => return false,
         };
@@ -235,7 +232,7 @@ impl Importing<'_> {
     }
 
     async fn read(&self, files: &RecordFile) -> Result<NpmRecord, Damage> {
-        let path = self.taker.directory.join(&files.name);
+        let path = self.context.directory.join(&files.name);
         let written_at = Timestamp::from_millis(files.stamp.modified_ns / 1_000_000)
             .map_err(|error| Damage::Unreadable { why: error.to_string() })?;
         let mut npm = blocking(move || NpmRecord::read(&read_file(&path)?, written_at)).await?;
@@ -245,41 +242,42 @@ impl Importing<'_> {
         Ok(npm)
     }
 
-    async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
-        let living = self.taker.options.living;
+    async fn import(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
+        let living = self.context.options.living;
         let record = npm.id.clone();
         let is_copy = npm.notes.contains(&ImportNote::FileName);
         let (directory, stem, id) =
-            (self.taker.directory.to_owned(), files.stem().to_owned(), record.clone());
-        let look = move || Ok(owner::living_owner(&directory, &stem, id.as_str(), living));
-        let owner = match blocking(look).await {
+            (self.context.directory.to_owned(), files.stem().to_owned(), record.clone());
+        let find_owner = move || Ok(owner::living_owner(&directory, &stem, id.as_str(), living));
+        let owner = match blocking(find_owner).await {
             Ok(owner) => owner,
             Err(damage) => {
-                self.note(&files, ImportOutcome::Damaged(damage));
+                self.record_outcome(&files, ImportOutcome::Damaged(damage));
                 return Ok(());
             }
         };
         let outcome = if let Some(pid) = owner {
-            ImportOutcome::Left(SkipReason::OwnerAlive { pid })
-        } else if let Some(_reserved) = self.taker.options.reserve.reserve(&record).await {
-            self.taker.take(&files, npm).await?
+            ImportOutcome::Skipped(SkipReason::OwnerAlive { pid })
+        } else if let Some(_reserved) = self.context.options.reserve.reserve(&record).await {
+            self.context.import(&files, npm).await?
         } else {
-            ImportOutcome::Left(SkipReason::InUse { record })
+            ImportOutcome::Skipped(SkipReason::InUse { record })
         };
-        if let ImportOutcome::Left(reason @ (SkipReason::GoneOn { .. } | SkipReason::InUse { .. })) = &outcome
+        if let ImportOutcome::Skipped(reason @ (SkipReason::Diverged { .. } | SkipReason::InUse { .. })) =
+            &outcome
             && !is_copy
         {
             self.report.continued.push(reason.clone());
         }
-        self.note(&files, outcome);
+        self.record_outcome(&files, outcome);
         Ok(())
     }
 
     /// Adds an outcome to the report and, unless the next import may have another, to the ledger.
-    fn note(&mut self, files: &RecordFile, outcome: ImportOutcome) {
+    fn record_outcome(&mut self, files: &RecordFile, outcome: ImportOutcome) {
         let file = files.name.clone();
         let (record, words) = match outcome {
-            ImportOutcome::Taken(taken) => {
+            ImportOutcome::Imported(taken) => {
                 let record = taken.record.clone();
                 self.report.taken.push(taken);
                 (Some(record), TAKEN.to_owned())
@@ -293,10 +291,10 @@ impl Importing<'_> {
                 self.report.unchanged += 1;
                 (Some(record), TAKEN.to_owned())
             }
-            ImportOutcome::Left(reason) => {
+            ImportOutcome::Skipped(reason) => {
                 let noted = match &reason {
                     SkipReason::OwnerAlive { .. } | SkipReason::InUse { .. } => None,
-                    SkipReason::GoneOn { record } => Some((record.clone(), GONE_ON)),
+                    SkipReason::Diverged { record } => Some((record.clone(), GONE_ON)),
                     SkipReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
                 };
                 self.report.left.push(SkippedFile { file, reason });
@@ -309,10 +307,10 @@ impl Importing<'_> {
                 (None, words)
             }
         };
-        self.note_files(files, record.as_ref(), &words);
+        self.update_ledger(files, record.as_ref(), &words);
     }
 
-    fn note_files(&mut self, files: &RecordFile, record: Option<&RecordId>, words: &str) {
+    fn update_ledger(&mut self, files: &RecordFile, record: Option<&RecordId>, words: &str) {
         for (name, Stamp { modified_ns, size }) in files.files() {
             let (file, outcome) = (name.to_owned(), words.to_owned());
             let noted = ImportedFile { file, modified_ns, size, record: record.cloned(), outcome };

@@ -30,7 +30,7 @@ pub(super) struct ConversationSource {
     messages: Vec<Value>,
     session: AcpSessionId,
     transcript: Transcript,
-    told: bool,
+    has_steps: bool,
     is_over: bool,
     is_torn: bool,
     damaged: u64,
@@ -54,7 +54,7 @@ impl ConversationSource {
             messages: std::mem::take(&mut record.messages),
             session: record.session.clone(),
             transcript: Transcript::new(record.used_at),
-            told: false,
+            has_steps: false,
             is_over: false,
             is_torn: false,
             damaged: 0,
@@ -76,10 +76,10 @@ impl ConversationSource {
                 return Ok(Some(batch));
             };
             bytes += line.len();
-            self.take(&line, read);
+            self.convert_line(&line, read);
             batch.extend(self.transcript.drain());
         }
-        self.told |= !batch.is_empty();
+        self.has_steps |= !batch.is_empty();
         Ok(Some(batch))
     }
 
@@ -117,12 +117,12 @@ impl ConversationSource {
         Ok(None)
     }
 
-    fn take(&mut self, line: &[u8], read: LineRead) {
+    fn convert_line(&mut self, line: &[u8], read: LineRead) {
         let text = if read == LineRead::TooLong { None } else { std::str::from_utf8(line).ok() };
         match text {
             Some(text) if text.trim().is_empty() => {}
-            Some(text) if self.transcript.take(text).is_ok() => {}
-            _ if read == LineRead::Unended => self.is_torn = true,
+            Some(text) if self.transcript.convert_line(text).is_ok() => {}
+            _ if read == LineRead::Unterminated => self.is_torn = true,
             _ => self.damaged += 1,
         }
     }
@@ -132,12 +132,12 @@ impl ConversationSource {
         self.transcript.finish();
         batch.extend(self.transcript.drain());
         let messages = std::mem::take(&mut self.messages);
-        if self.told || !batch.is_empty() || messages.is_empty() {
+        if self.has_steps || !batch.is_empty() || messages.is_empty() {
             return;
         }
         let made = messages::journal(&messages, &self.session);
         for line in &made.lines {
-            self.damaged += u64::from(self.transcript.take(line).is_err());
+            self.damaged += u64::from(self.transcript.convert_line(line).is_err());
         }
         self.transcript.finish();
         batch.extend(self.transcript.drain());
@@ -163,7 +163,7 @@ fn unreadable(name: &str, error: &io::Error) -> Damage {
 enum LineRead {
     Ended,
     /// By the end of the file.
-    Unended,
+    Unterminated,
     /// It exceeds the limit; the rest was skipped.
     TooLong,
 }
@@ -180,7 +180,7 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io:
         return Ok(Some(LineRead::Ended));
     }
     if line.len() <= limit {
-        return Ok(Some(LineRead::Unended));
+        return Ok(Some(LineRead::Unterminated));
     }
     line.clear();
     reader.skip_until(b'\n')?;
@@ -201,7 +201,7 @@ mod tests {
             Some((Vec::new(), LineRead::TooLong)),
             Some((Vec::new(), LineRead::Ended)),
             Some((b"abcde".to_vec(), LineRead::Ended)),
-            Some((b"x".to_vec(), LineRead::Unended)),
+            Some((b"x".to_vec(), LineRead::Unterminated)),
             None,
         ];
         for step in expected {

@@ -15,18 +15,18 @@ const PAGE: usize = 4096;
 #[derive(Debug)]
 pub(super) enum Destination {
     /// It does not exist yet; the first write creates it.
-    Unborn(Box<Record>),
+    New(Box<Record>),
     /// It exists. The first write takes its lease.
-    Kept(Box<Record>),
+    Stored(Box<Record>),
     /// The import holds its lease.
-    Ours(Lease),
+    Leased(Lease),
 }
 
 impl Destination {
     pub(super) fn id(&self) -> RecordId {
         match self {
-            Self::Unborn(record) | Self::Kept(record) => record.id.clone(),
-            Self::Ours(lease) => lease.record().clone(),
+            Self::New(record) | Self::Stored(record) => record.id.clone(),
+            Self::Leased(lease) => lease.record().clone(),
         }
     }
 
@@ -34,18 +34,18 @@ impl Destination {
     /// lineage of a new record. A dry run writes nothing.
     pub(super) async fn write(
         &mut self,
-        taker: &ImportContext<'_>,
+        context: &ImportContext<'_>,
         lineage: Lineage,
         changes: Vec<Change>,
         durability: Durability,
         notes: &mut Vec<ImportNote>,
     ) -> Result<bool, StoreError> {
-        if taker.options.mode == ImportMode::DryRun {
+        if context.options.mode == ImportMode::DryRun {
             return Ok(true);
         }
-        let (store, host) = (taker.store, taker.options.host.clone());
+        let (store, host) = (context.store, context.options.host.clone());
         match self {
-            Self::Unborn(record) => {
+            Self::New(record) => {
                 record.lineage = lineage;
                 let created = store.create(record.as_ref().clone(), changes.clone(), host.clone()).await;
                 let lease = match created {
@@ -57,21 +57,21 @@ impl Destination {
                     }
                     created => created?,
                 };
-                *self = Self::Ours(lease);
+                *self = Self::Leased(lease);
                 return Ok(true);
             }
-            Self::Kept(_) | Self::Ours(_) if changes.is_empty() => return Ok(true),
-            Self::Kept(record) => {
+            Self::Stored(_) | Self::Leased(_) if changes.is_empty() => return Ok(true),
+            Self::Stored(record) => {
                 let lease = store.lease(record.id.clone(), host).await?;
                 let now = store.record(record.id.clone()).await?;
                 if now.is_none_or(|now| now != **record) {
                     return Ok(false);
                 }
-                *self = Self::Ours(lease);
+                *self = Self::Leased(lease);
             }
-            Self::Ours(_) => {}
+            Self::Leased(_) => {}
         }
-        if let Self::Ours(lease) = self {
+        if let Self::Leased(lease) = self {
             store.append(lease.clone(), changes, durability).await?;
         }
         Ok(true)
@@ -95,10 +95,10 @@ impl RecordEventReader {
     pub(super) async fn find(
         &mut self,
         store: &SqliteStore,
-        telling: &mut RecordImport,
+        import: &mut RecordImport,
         line: &ImportEvent,
     ) -> Result<JournalMatch, StoreError> {
-        while let Some(seq) = telling.next_kept() {
+        while let Some(seq) = import.next_stored() {
             let Some(event) = self.next(store, seq).await? else { return Ok(JournalMatch::Diverged) };
             let ImportEvent { turn, direction, kind, body } = line;
             let is_same = event.turn == *turn
@@ -106,15 +106,15 @@ impl RecordEventReader {
                 && event.kind == *kind
                 && event.body == *body;
             if is_same {
-                telling.pass_event();
-                return Ok(JournalMatch::Kept);
+                import.skip_event();
+                return Ok(JournalMatch::Stored);
             }
             if event.turn.is_some() {
                 return Ok(JournalMatch::Diverged);
             }
-            telling.pass_own_event();
+            import.skip_own_event();
         }
-        Ok(if telling.has_other_session() { JournalMatch::Diverged } else { JournalMatch::New })
+        Ok(if import.has_other_session() { JournalMatch::Diverged } else { JournalMatch::New })
     }
 
     /// Skips the stored events after the last line of the journal; returns whether acpx added all of them without a
@@ -122,15 +122,15 @@ impl RecordEventReader {
     pub(super) async fn has_no_own_turn(
         &mut self,
         store: &SqliteStore,
-        telling: &mut RecordImport,
+        import: &mut RecordImport,
     ) -> Result<bool, StoreError> {
-        while let Some(seq) = telling.next_kept() {
+        while let Some(seq) = import.next_stored() {
             if self.next(store, seq).await?.is_none_or(|event| event.turn.is_some()) {
                 return Ok(false);
             }
-            telling.pass_own_event();
+            import.skip_own_event();
         }
-        Ok(!telling.has_other_session())
+        Ok(!import.has_other_session())
     }
 
     async fn next(&mut self, store: &SqliteStore, seq: Seq) -> Result<Option<Event>, StoreError> {
@@ -145,7 +145,7 @@ impl RecordEventReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JournalMatch {
     /// It is already stored.
-    Kept,
+    Stored,
     /// It comes after all stored events.
     New,
     /// The record has diverged from the journal.

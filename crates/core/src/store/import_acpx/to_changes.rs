@@ -20,13 +20,13 @@ pub(super) struct RecordImport {
     created_at: Timestamp,
     used_at: Timestamp,
     /// How many events have been converted, including those already stored.
-    told: u64,
+    converted: u64,
     /// How many events are already stored.
-    kept: u64,
+    stored: u64,
     /// Whether acpx has added events of its own since the import.
     has_own_events: bool,
     /// The ACP session of the last stored line, as the journal names it.
-    passed_session: Option<AcpSessionId>,
+    last_stored_session: Option<AcpSessionId>,
     lineage: Option<Lineage>,
     servers: Vec<McpServerRef>,
     turns: u64,
@@ -35,33 +35,33 @@ pub(super) struct RecordImport {
     /// The title in the record's file.
     title: Option<String>,
     /// The title of the stored record.
-    kept_title: Option<String>,
+    stored_title: Option<String>,
     /// Other differences between the record's file and the stored record.
     pending: Vec<Change>,
 }
 
 impl RecordImport {
     /// Imports a record that is not stored yet.
-    pub(super) fn of_new(npm: &NpmRecord) -> Self {
+    pub(super) fn new(npm: &NpmRecord) -> Self {
         Self {
             created_at: npm.created_at,
             used_at: npm.used_at,
-            told: 0,
-            kept: 0,
+            converted: 0,
+            stored: 0,
             has_own_events: false,
-            passed_session: None,
+            last_stored_session: None,
             lineage: None,
             servers: Vec::new(),
             turns: 0,
             row: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
             title: npm.title.clone(),
-            kept_title: None,
+            stored_title: None,
             pending: Vec::new(),
         }
     }
 
     /// Imports what has been added since to a stored record.
-    pub(super) fn of_kept(npm: &NpmRecord, record: &Record) -> Self {
+    pub(super) fn of_stored(npm: &NpmRecord, record: &Record) -> Self {
         let mut pending = Vec::new();
         if npm.lifecycle != Lifecycle::Open && record.lifecycle == Lifecycle::Open {
             pending.push(Change::Lifecycle(npm.lifecycle));
@@ -72,34 +72,34 @@ impl RecordImport {
         }
         Self {
             pending,
-            kept_title: record.title.clone(),
-            kept: record.last_seq.map_or(0, |seq| seq.0),
+            stored_title: record.title.clone(),
+            stored: record.last_seq.map_or(0, |seq| seq.0),
             lineage: Some(record.lineage.clone()),
             servers: record.mcp_servers.clone(),
-            ..Self::of_new(npm)
+            ..Self::new(npm)
         }
     }
 
     /// The number of the stored event to compare the next one with, if it is already stored.
-    pub(super) fn next_kept(&self) -> Option<Seq> {
-        (self.told < self.kept).then(|| Seq(self.told + 1))
+    pub(super) fn next_stored(&self) -> Option<Seq> {
+        (self.converted < self.stored).then(|| Seq(self.converted + 1))
     }
 
     /// Skips a step between two stored events.
-    pub(super) fn pass(&mut self, step: ImportStep) {
+    pub(super) fn skip(&mut self, step: ImportStep) {
         if let ImportStep::Session { session, .. } = step {
-            self.passed_session = Some(session);
+            self.last_stored_session = Some(session);
         }
     }
 
     /// Skips a stored event.
-    pub(super) fn pass_event(&mut self) {
-        self.told += 1;
+    pub(super) fn skip_event(&mut self) {
+        self.converted += 1;
     }
 
     /// Skips an event that acpx added itself. Choices made here since the import are newer than those in the file.
-    pub(super) fn pass_own_event(&mut self) {
-        self.told += 1;
+    pub(super) fn skip_own_event(&mut self) {
+        self.converted += 1;
         self.has_own_events = true;
         self.pending.retain(|change| !matches!(change, Change::Settings(_)));
     }
@@ -107,13 +107,13 @@ impl RecordImport {
     /// Whether acpx has replaced the ACP session that npm acpx continues.
     pub(super) fn has_other_session(&self) -> bool {
         let current = self.lineage.as_ref().map(|lineage| &lineage.current().session);
-        let theirs = [Some(&self.row.current().session), self.passed_session.as_ref()];
+        let theirs = [Some(&self.row.current().session), self.last_stored_session.as_ref()];
         self.has_own_events && !theirs.contains(&current)
     }
 
     /// How many events and turns were added to the stored ones.
     pub(super) fn added(&self) -> (u64, u64) {
-        (self.told.saturating_sub(self.kept), self.turns)
+        (self.converted.saturating_sub(self.stored), self.turns)
     }
 
     /// The lineage a record begins with, after its first steps.
@@ -122,7 +122,7 @@ impl RecordImport {
     }
 
     /// Converts a step into a change. The first session makes no change: the record begins with it.
-    pub(super) fn take(&mut self, step: ImportStep) -> Option<Change> {
+    pub(super) fn convert(&mut self, step: ImportStep) -> Option<Change> {
         match step {
             ImportStep::Session { session, inner, reason } => {
                 // The record's file overrides the journal for the current session.
@@ -135,7 +135,7 @@ impl RecordImport {
                     }
                     Some(lineage) if lineage.current().session == session => None,
                     Some(lineage) => {
-                        self.passed_session = Some(session.clone());
+                        self.last_stored_session = Some(session.clone());
                         lineage.replace(session, inner, reason, self.used_at);
                         Some(Change::Lineage(lineage.clone()))
                     }
@@ -144,9 +144,9 @@ impl RecordImport {
             ImportStep::Servers(names) => {
                 let servers: Vec<McpServerRef> =
                     names.into_iter().map(|name| McpServerRef { name, source: None }).collect();
-                let is_news = servers != self.servers;
+                let is_new = servers != self.servers;
                 self.servers.clone_from(&servers);
-                is_news.then_some(Change::McpServers(servers))
+                is_new.then_some(Change::McpServers(servers))
             }
             ImportStep::Turn(turn) => {
                 self.turns += 1;
@@ -159,11 +159,11 @@ impl RecordImport {
     /// Numbers an event. Journals contain no times: the first event gets the record's first time, all others its
     /// last.
     fn event(&mut self, line: ImportEvent) -> Event {
-        self.told += 1;
+        self.converted += 1;
         let ImportEvent { turn, direction, kind, body } = line;
         Event {
-            seq: Seq(self.told),
-            at: if self.told == 1 { self.created_at } else { self.used_at },
+            seq: Seq(self.converted),
+            at: if self.converted == 1 { self.created_at } else { self.used_at },
             turn,
             lineage: self.lineage.as_ref().map_or(LineageIndex::FIRST, Lineage::current_index),
             protocol: PROTOCOL,
@@ -174,19 +174,19 @@ impl RecordImport {
     }
 
     /// The changes from the record's file that are not in the journal. `clean` removes the journal's secrets.
-    pub(super) fn rest(&mut self, clean: impl Fn(&str) -> String) -> Vec<Change> {
-        let told = self.row.current();
+    pub(super) fn remaining_changes(&mut self, clean: impl Fn(&str) -> String) -> Vec<Change> {
+        let latest = self.row.current();
         let before = self.lineage.as_ref().unwrap_or(&self.row);
         let mut lineage = before.clone();
-        if lineage.current().session == told.session {
-            lineage.set_agent_session(told.agent_session.clone(), self.used_at);
+        if lineage.current().session == latest.session {
+            lineage.set_agent_session(latest.agent_session.clone(), self.used_at);
         } else {
-            let (session, inner) = (told.session.clone(), told.agent_session.clone());
+            let (session, inner) = (latest.session.clone(), latest.agent_session.clone());
             lineage.replace(session, inner, LineageReason::LoadFailed, self.used_at);
         }
         let mut changes = std::mem::take(&mut self.pending);
         let title = self.title.take().map(|title| clean(&title));
-        if title.is_some() && title != self.kept_title {
+        if title.is_some() && title != self.stored_title {
             changes.push(Change::Title(title));
         }
         if lineage != *before {

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{JournalAnswer, failure, made_session};
+use super::answer::{JournalAnswer, count_permission, created_session, failure};
 use super::direction::{Directions, JournalRequest};
 use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
-use super::permission;
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, ErrorCode, EventKind, Fact, FactError, LineageReason,
     PermissionCount, PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId,
@@ -54,7 +53,7 @@ pub(super) struct ImportEvent {
 
 /// A line that is neither a message nor a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotALine;
+pub(super) struct InvalidLine;
 
 /// The conversion's state between two lines.
 #[derive(Debug)]
@@ -67,7 +66,7 @@ pub(super) struct Transcript {
     /// The session of the last prompt.
     session: Option<AcpSessionId>,
     /// The session that was created last, and the inner id the agent sent with it.
-    made: Option<(String, Option<AgentSessionId>)>,
+    created_session: Option<(String, Option<AgentSessionId>)>,
     answered: bool,
     turns: u64,
     requests: HashSet<Box<str>>,
@@ -96,7 +95,7 @@ impl Transcript {
             directions: Directions::default(),
             secrets: Secrets::default(),
             session: None,
-            made: None,
+            created_session: None,
             answered: false,
             turns: 0,
             requests: HashSet::new(),
@@ -106,8 +105,8 @@ impl Transcript {
     }
 
     /// Converts the next line of the journal.
-    pub(super) fn take(&mut self, line: &str) -> Result<(), NotALine> {
-        match JournalLine::read(line).ok_or(NotALine)? {
+    pub(super) fn convert_line(&mut self, line: &str) -> Result<(), InvalidLine> {
+        match JournalLine::read(line).ok_or(InvalidLine)? {
             JournalLine::Segment { request: None } | JournalLine::OtherMarker => {}
             JournalLine::Segment { request: Some(request) } => {
                 let request = self.clean(&request);
@@ -121,7 +120,7 @@ impl Transcript {
             JournalLine::TurnResult { request, result } => {
                 let (request, clean) = (self.clean(&request), self.secrets.remove_from_json(result.get()));
                 let result = clean.as_deref().unwrap_or(result.get());
-                let result = serde_json::from_str(result).map_err(|_| NotALine)?;
+                let result = serde_json::from_str(result).map_err(|_| InvalidLine)?;
                 self.turn_result(&request, result)?;
             }
             JournalLine::Message(message) => self.message(line, message),
@@ -152,14 +151,14 @@ impl Transcript {
         }
     }
 
-    fn turn_result(&mut self, request: &str, result: MarkedResult) -> Result<(), NotALine> {
+    fn turn_result(&mut self, request: &str, result: MarkedResult) -> Result<(), InvalidLine> {
         match (self.open.take(), self.announced.take()) {
             (Some(turn), _) if turn.request.as_str() == request => self.end_marked(turn, result),
             (None, Some(announced)) if announced.as_str() == request => self.end_unsent(announced, result),
             (open, announced) => {
                 (self.open, self.announced) = (open, announced);
                 if self.requests.contains(request) {
-                    return Err(NotALine);
+                    return Err(InvalidLine);
                 }
                 self.interrupt();
                 let request = self.request_id(request);
@@ -181,18 +180,19 @@ impl Transcript {
             Some(Some(JournalLine::Message(clean))) => Some(clean),
             Some(_) => None,
         };
-        let placed = self.directions.place(kept.as_ref().unwrap_or(&message));
-        if let (EventKind::Request, Some((method, params))) = (placed.kind, kept.as_ref().and_then(call)) {
+        let origin = self.directions.locate(kept.as_ref().unwrap_or(&message));
+        if let (EventKind::Request, Some((method, params))) = (origin.kind, kept.as_ref().and_then(call)) {
             self.request(&method, params);
         }
         self.out.push(ImportStep::Line(ImportEvent {
             turn: self.open.as_ref().map(|turn| turn.id),
-            direction: placed.direction,
-            kind: placed.kind,
+            direction: origin.direction,
+            kind: origin.kind,
             body: clean.as_deref().unwrap_or(line).into(),
         }));
-        if let (Some(JournalMessage::Response { result, error, .. }), Some(asked)) = (kept, placed.answers) {
-            self.answer(&asked, result, error);
+        if let (Some(JournalMessage::Response { result, error, .. }), Some(request)) = (kept, origin.answers)
+        {
+            self.answer(&request, result, error);
         }
     }
 
@@ -235,7 +235,7 @@ impl Transcript {
             return;
         }
         if let Ok(session) = AcpSessionId::new(session) {
-            self.enter(&session);
+            self.enter_session(&session);
         }
         if let Some(request) = self.announced.take() {
             self.begin_turn(request, blocks.into(), true);
@@ -247,21 +247,21 @@ impl Transcript {
     }
 
     /// Records a change of session: npm acpx created a fresh one since the last prompt.
-    fn enter(&mut self, session: &AcpSessionId) {
+    fn enter_session(&mut self, session: &AcpSessionId) {
         if self.session.as_ref() == Some(session) {
             return;
         }
         let reason = if self.answered { LineageReason::LoadFailed } else { LineageReason::NotMaterialised };
-        let made = self.made.take().filter(|(made, _)| made == session.as_str());
+        let made = self.created_session.take().filter(|(made, _)| made == session.as_str());
         let inner = made.and_then(|(_, inner)| inner);
-        let told = inner.as_ref().map(|inner| inner.as_str().to_owned());
+        let inner_id = inner.as_ref().map(|inner| inner.as_str().to_owned());
         self.out.push(ImportStep::Session { session: session.clone(), inner, reason });
         if let Some(before) = self.session.replace(session.clone()) {
             let fact = Fact::SessionReset {
                 reason: reason.as_str().to_owned(),
                 from_acpx_session_id: before.as_str().to_owned(),
                 acpx_session_id: session.as_str().to_owned(),
-                agent_session_id: told,
+                agent_session_id: inner_id,
                 announced: self.answered,
                 carried: None,
                 error: None,
@@ -278,13 +278,13 @@ impl Transcript {
         self.open = Some(ImportTurn { id, request, prompt, is_marked, answer: None, permissions });
     }
 
-    fn answer(&mut self, asked: &JournalRequest, result: Option<&RawValue>, error: Option<&RawValue>) {
-        if &*asked.method == "session/new" {
-            self.made = result.and_then(made_session);
+    fn answer(&mut self, request: &JournalRequest, result: Option<&RawValue>, error: Option<&RawValue>) {
+        if &*request.method == "session/new" {
+            self.created_session = result.and_then(created_session);
         }
         let Some(turn) = &mut self.open else { return };
-        match &*asked.method {
-            "session/request_permission" => permission::count(&mut turn.permissions, asked, result),
+        match &*request.method {
+            "session/request_permission" => count_permission(&mut turn.permissions, request, result),
             "session/prompt" => {
                 turn.answer = JournalAnswer::read(result, error);
                 if !turn.is_marked {
@@ -344,7 +344,7 @@ impl Transcript {
                 let message = "npm acpx kept no end of this turn; it is not sent again".to_owned();
                 let error = FactError { code: ErrorCode::Interrupted, message };
                 let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
-                self.keep_turn(turn, TurnState::Interrupted { at: self.at }, &fact);
+                self.push_turn(turn, TurnState::Interrupted { at: self.at }, &fact);
             }
         }
     }
@@ -357,10 +357,10 @@ impl Transcript {
             }
         };
         let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason, error };
-        self.keep_turn(turn, TurnState::Ended { at: self.at, outcome }, &fact);
+        self.push_turn(turn, TurnState::Ended { at: self.at, outcome }, &fact);
     }
 
-    fn keep_turn(&mut self, turn: ImportTurn, state: TurnState, fact: &Fact) {
+    fn push_turn(&mut self, turn: ImportTurn, state: TurnState, fact: &Fact) {
         let usage = match turn.answer {
             Some(JournalAnswer::Stopped { usage, .. }) => usage,
             Some(JournalAnswer::Refused { .. }) | None => None,
@@ -395,8 +395,8 @@ impl Transcript {
     }
 
     /// The journal's id, or one of ours if it is empty or already used: ids are unique within a record.
-    fn request_id(&mut self, told: &str) -> RequestId {
-        let mut id: Box<str> = told.into();
+    fn request_id(&mut self, id: &str) -> RequestId {
+        let mut id: Box<str> = id.into();
         let mut number = self.turns;
         while id.is_empty() || self.requests.contains(&id) {
             number += 1;

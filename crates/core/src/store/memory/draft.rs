@@ -23,32 +23,32 @@ impl RecordDraft {
     /// Applies changes to a copy of a record and checks them against the other records.
     pub(super) fn check(
         others: &Records,
-        kept: &MemoryRecord,
+        stored: &MemoryRecord,
         changes: Vec<Change>,
     ) -> Result<Self, StoreError> {
-        let record = kept.record.clone();
+        let record = stored.record.clone();
         let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
         let progress = RecordProgress::resume(last_seq, last_turn, answered_turns, updated_at);
         let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new(), erases: false };
         for change in changes {
-            draft.take(others, kept, change)?;
+            draft.apply(others, stored, change)?;
         }
         Ok(draft)
     }
 
-    fn take(&mut self, others: &Records, kept: &MemoryRecord, change: Change) -> Result<(), StoreError> {
+    fn apply(&mut self, others: &Records, stored: &MemoryRecord, change: Change) -> Result<(), StoreError> {
         match change {
             Change::Event(event) => {
                 self.progress.event(&self.record.id, &event)?;
                 self.events.push(event);
             }
             Change::Turn(turn) => {
-                if self.holder(kept, &turn.request).is_some_and(|holder| holder != turn.id) {
+                if self.holder(stored, &turn.request).is_some_and(|holder| holder != turn.id) {
                     let (record, request) = (self.record.id.clone(), turn.request);
                     return Err(StoreError::RequestExists { record, request });
                 }
-                let as_kept = kept.turns.get(&turn.id).filter(|_| !self.erases);
-                let before = self.turns.get(&turn.id).or(as_kept);
+                let as_stored = stored.turns.get(&turn.id).filter(|_| !self.erases);
+                let before = self.turns.get(&turn.id).or(as_stored);
                 self.progress.turn(before, &turn);
                 self.turns.insert(turn.id, turn);
             }
@@ -102,35 +102,35 @@ impl RecordDraft {
     }
 
     /// The turn with a request id after the changes.
-    fn holder(&self, kept: &MemoryRecord, request: &RequestId) -> Option<TurnId> {
+    fn holder(&self, stored: &MemoryRecord, request: &RequestId) -> Option<TurnId> {
         let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
-        let as_kept =
-            kept.requests.get(request).filter(|turn| !self.erases && !self.turns.contains_key(turn));
-        drafted.or(as_kept.copied())
+        let as_stored =
+            stored.requests.get(request).filter(|turn| !self.erases && !self.turns.contains_key(turn));
+        drafted.or(as_stored.copied())
     }
 
     /// Writes the draft to the record.
-    pub(super) fn write(mut self, kept: &mut MemoryRecord) {
+    pub(super) fn write(mut self, stored: &mut MemoryRecord) {
         self.record.last_seq = self.progress.last_seq;
         self.record.last_turn = self.progress.last_turn;
         self.record.answered_turns = self.progress.answered_turns;
         self.record.updated_at = self.progress.updated_at;
-        kept.record = self.record;
+        stored.record = self.record;
         if self.erases {
-            kept.events = Vec::new();
-            kept.turns = BTreeMap::new();
-            kept.requests = HashMap::new();
+            stored.events = Vec::new();
+            stored.turns = BTreeMap::new();
+            stored.requests = HashMap::new();
         }
-        kept.events.extend(self.events);
+        stored.events.extend(self.events);
         for id in self.turns.keys() {
             // A turn may be written under another request id; its previous id becomes free.
-            if let Some(before) = kept.turns.get(id) {
-                kept.requests.remove(&before.request);
+            if let Some(before) = stored.turns.get(id) {
+                stored.requests.remove(&before.request);
             }
         }
         for (id, turn) in self.turns {
-            kept.requests.insert(turn.request.clone(), id);
-            kept.turns.insert(id, turn);
+            stored.requests.insert(turn.request.clone(), id);
+            stored.turns.insert(id, turn);
         }
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn refuse_taken_scope(others: &Records, ours: &Record) -> Result<(), 
     if ours.scope.is_none() || ours.lifecycle != Lifecycle::Open {
         return Ok(());
     }
-    let holder = others.values().map(|kept| &kept.record).find(|other| {
+    let holder = others.values().map(|stored| &stored.record).find(|other| {
         other.id != ours.id
             && other.lifecycle == Lifecycle::Open
             && (&other.scope, &other.real_cwd) == (&ours.scope, &ours.real_cwd)

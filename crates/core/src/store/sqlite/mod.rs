@@ -191,19 +191,19 @@ impl SqliteStore {
     }
 
     async fn write(&self, write: WriteOperation) -> Result<Option<Lease>, StoreError> {
-        let Some((desk, thread)) = &self.writer else {
+        let Some((queue, thread)) = &self.writer else {
             return Err(StoreError::ReadOnly { path: self.path.clone() });
         };
-        let write = match desk.try_now(write) {
-            Ok((answer, looks)) => {
-                if looks {
-                    thread.send(WriteRequest::LookAtLog).await.ok_or_else(|| self.closed())?;
+        let write = match queue.try_now(write) {
+            Ok((answer, checks_log)) => {
+                if checks_log {
+                    thread.send(WriteRequest::CheckLog).await.ok_or_else(|| self.closed())?;
                 }
                 return answer;
             }
             Err(write) => write,
         };
-        let (request, answer) = desk.request(write);
+        let (request, answer) = queue.request(write);
         thread.send(request).await.ok_or_else(|| self.closed())?;
         answer.await.unwrap_or_else(|_| Err(self.closed()))
     }
@@ -245,10 +245,10 @@ fn start_writer(
     idle: Duration,
 ) -> io::Result<(Arc<WriteQueue>, QueueThread<WriteRequest>)> {
     let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let desk = Arc::new(WriteQueue::new(writer, idle));
-    let served = Arc::clone(&desk);
+    let queue = Arc::new(WriteQueue::new(writer, idle));
+    let served = Arc::clone(&queue);
     let worker = QueueThread::start("acpx-store-write", move |queue| served.run(queue, &timer))?;
-    Ok((desk, worker))
+    Ok((queue, worker))
 }
 
 impl Store for SqliteStore {
@@ -286,14 +286,16 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::records(connection, &filter, after.as_ref(), limit)))
     }
 
-    fn records_by_making(
+    fn records_by_creation(
         &self,
         filter: RecordFilter,
         after: Option<RecordId>,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(
-            self.read(move |connection| read::records_by_making(connection, &filter, after.as_ref(), limit)),
+            self.read(move |connection| {
+                read::records_by_creation(connection, &filter, after.as_ref(), limit)
+            }),
         )
     }
 
@@ -309,8 +311,8 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
-    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
-        Box::pin(self.read(move |connection| read::made_after(connection, &than, &records)))
+    fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        Box::pin(self.read(move |connection| read::created_after(connection, &than, &records)))
     }
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
@@ -337,8 +339,10 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| answers::read(connection, &command)))
     }
 
-    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.write(WriteOperation::KeepAgentAnswer { agent, answer }).await.map(drop) })
+    fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+        Box::pin(
+            async move { self.write(WriteOperation::StoreAgentAnswer { agent, answer }).await.map(drop) },
+        )
     }
 }
 

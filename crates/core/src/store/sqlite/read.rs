@@ -48,7 +48,7 @@ pub(super) fn records(
 }
 
 /// A page of records, most recently created first.
-pub(super) fn records_by_making(
+pub(super) fn records_by_creation(
     connection: &Connection,
     filter: &RecordFilter,
     after: Option<&RecordId>,
@@ -116,7 +116,7 @@ pub(super) fn owners(
 }
 
 /// Which of these records were created after another one.
-pub(super) fn made_after(
+pub(super) fn created_after(
     connection: &Connection,
     than: &RecordId,
     records: &[RecordId],

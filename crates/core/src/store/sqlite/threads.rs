@@ -164,7 +164,7 @@ impl WriteConnection {
     pub(super) fn commit(&mut self, group: &[WriteOperation]) -> Vec<WriteResult> {
         let answers = match self.try_commit(group) {
             Ok(answers) => answers,
-            Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
+            Err(Failure::OfOne(_)) if group.len() > 1 => self.commit_one_by_one(group),
             Err(failure) => group.iter().map(|_| Err(failure.to_error(self))).collect(),
         };
         // Erased content must be gone from the log before the caller is answered.
@@ -180,7 +180,7 @@ impl WriteConnection {
         for write in group {
             match self.try_commit(slice::from_ref(write)) {
                 Ok(answer) => answers.extend(answer),
-                Err(failure @ Failure::Someones(_)) => answers.push(Err(failure.to_error(self))),
+                Err(failure @ Failure::OfOne(_)) => answers.push(Err(failure.to_error(self))),
                 // The rest would fail too, and waiting for a lock takes time.
                 Err(failure) => {
                     let rest = answers.len()..group.len();
@@ -198,7 +198,7 @@ impl WriteConnection {
             group => self.perform_all(group),
         });
         if outcome.is_err() {
-            self.forget();
+            self.clear_heads();
             if !self.connection.is_autocommit() {
                 // If this fails, the next BEGIN fails and reports it.
                 drop(self.connection.execute_batch("ROLLBACK"));
@@ -207,24 +207,24 @@ impl WriteConnection {
         outcome
     }
 
-    fn forget(&mut self) {
+    fn clear_heads(&mut self) {
         self.heads = RecordHeads::default();
         self.state = None;
     }
 
     fn begin(&mut self, group: &[WriteOperation]) -> Result<(), Failure> {
         let durability = group.iter().map(WriteOperation::durability).max().unwrap_or(Durability::Process);
-        let begun = self.make_commits_survive(durability).and_then(|()| {
+        let begun = self.set_durability(durability).and_then(|()| {
             self.execute("BEGIN IMMEDIATE")?;
             // It changes with every commit of another connection.
             self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
         });
-        let state = begun.map_err(Failure::everyones)?;
+        let state = begun.map_err(Failure::of_group)?;
         if self.state == Some(state) {
             return Ok(());
         }
-        self.forget();
-        match schema::format(&self.connection).map_err(Failure::everyones)? {
+        self.clear_heads();
+        match schema::format(&self.connection).map_err(Failure::of_group)? {
             format if format == self.known => {
                 self.state = Some(state);
                 Ok(())
@@ -237,10 +237,10 @@ impl WriteConnection {
     fn perform_alone(&mut self, write: &WriteOperation) -> Result<Vec<WriteResult>, Failure> {
         match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => self.end_with(vec![Ok(lease)]),
-            Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => Err(Failure::someones(error)),
+            Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => Err(Failure::of_one(error)),
             Err(fault) => {
-                self.forget();
-                self.execute("ROLLBACK").map_err(Failure::everyones)?;
+                self.clear_heads();
+                self.execute("ROLLBACK").map_err(Failure::of_group)?;
                 Ok(vec![Err(fault.into_error("write", &self.path))])
             }
         }
@@ -248,7 +248,7 @@ impl WriteConnection {
 
     fn perform_all(&mut self, group: &[WriteOperation]) -> Result<Vec<WriteResult>, Failure> {
         let answers = group.iter().map(|write| self.perform(write)).collect::<Result<_, _>>();
-        self.end_with(answers.map_err(Failure::someones)?)
+        self.end_with(answers.map_err(Failure::of_one)?)
     }
 
     fn end_with(&self, answers: Vec<WriteResult>) -> Result<Vec<WriteResult>, Failure> {
@@ -256,13 +256,13 @@ impl WriteConnection {
             Ok(()) if self.files.are_in_place() => Ok(answers),
             Ok(()) => Err(Failure::Gone),
             // After a failed sync, the system may report success for the next one although data was lost.
-            Err(error) if is_failed_sync(&error) => Err(Failure::everyones(error)),
-            Err(error) => Err(Failure::someones(error)),
+            Err(error) if is_failed_sync(&error) => Err(Failure::of_group(error)),
+            Err(error) => Err(Failure::of_one(error)),
         }
     }
 
     /// Sets the durability; it must be set before the transaction begins.
-    fn make_commits_survive(&mut self, durability: Durability) -> Result<(), rusqlite::Error> {
+    fn set_durability(&mut self, durability: Durability) -> Result<(), rusqlite::Error> {
         if self.durability == Some(durability) {
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl WriteConnection {
             // SQLite has rolled back the transaction, and the group's other requests with it.
             Err(SqliteFault::Sql(error)) if self.connection.is_autocommit() => return Err(error),
             Err(fault) => {
-                self.forget();
+                self.clear_heads();
                 self.execute("ROLLBACK TO request")?;
                 Err(fault.into_error("write", &self.path))
             }
@@ -301,9 +301,9 @@ impl WriteConnection {
 /// Why a group was not committed. The errors are shared because each may answer many requests.
 enum Failure {
     /// No single request caused it, so none would succeed alone.
-    Everyones(Arc<rusqlite::Error>),
+    OfGroup(Arc<rusqlite::Error>),
     /// One of the requests may have caused it.
-    Someones(Arc<rusqlite::Error>),
+    OfOne(Arc<rusqlite::Error>),
     /// Another program has migrated the file to this format.
     Format(i64),
     /// The file was removed or replaced. The written data is in a file without a name.
@@ -311,22 +311,22 @@ enum Failure {
 }
 
 impl Failure {
-    fn everyones(error: rusqlite::Error) -> Self {
-        Self::Everyones(Arc::new(error))
+    fn of_group(error: rusqlite::Error) -> Self {
+        Self::OfGroup(Arc::new(error))
     }
 
-    fn someones(error: rusqlite::Error) -> Self {
-        Self::Someones(Arc::new(error))
+    fn of_one(error: rusqlite::Error) -> Self {
+        Self::OfOne(Arc::new(error))
     }
 
     fn is_busy(&self) -> bool {
-        let (Self::Everyones(error) | Self::Someones(error)) = self else { return false };
+        let (Self::OfGroup(error) | Self::OfOne(error)) = self else { return false };
         error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
     }
 
     fn to_error(&self, writer: &WriteConnection) -> StoreError {
         match self {
-            Self::Everyones(error) | Self::Someones(error) => sql_error(error, "write", &writer.path),
+            Self::OfGroup(error) | Self::OfOne(error) => sql_error(error, "write", &writer.path),
             Self::Gone => StoreError::Gone { path: writer.path.clone() },
             Self::Format(found) => schema::other_format(&writer.path, *found, writer.known),
         }

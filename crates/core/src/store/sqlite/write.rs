@@ -31,7 +31,7 @@ pub(super) enum WriteOperation {
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
     AppendBoth { appends: Box<[Append; 2]>, durability: Durability },
     NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
-    KeepAgentAnswer { agent: AgentBuild, answer: String },
+    StoreAgentAnswer { agent: AgentBuild, answer: String },
 }
 
 impl WriteOperation {
@@ -41,7 +41,7 @@ impl WriteOperation {
             Self::Create { .. } => Durability::Machine,
             // A lost import note only means that its file is examined again, and a lost `initialize` response is
             // requested again.
-            Self::Lease { .. } | Self::NoteImports { .. } | Self::KeepAgentAnswer { .. } => {
+            Self::Lease { .. } | Self::NoteImports { .. } | Self::StoreAgentAnswer { .. } => {
                 Durability::Process
             }
             Self::Append { durability, .. } | Self::AppendBoth { durability, .. } => *durability,
@@ -93,7 +93,7 @@ impl WriteOperation {
             Self::NoteImports { directory, files } => {
                 ledger::note(connection, directory, files).map(|()| None)
             }
-            Self::KeepAgentAnswer { agent, answer } => {
+            Self::StoreAgentAnswer { agent, answer } => {
                 answers::keep(connection, agent, answer).map(|()| None)
             }
         }

@@ -20,18 +20,18 @@ pub(super) enum WriteRequest {
     /// Write, and send the result here.
     Write(WriteOperation, WriteWaiter),
     /// Check whether to checkpoint the log: another thread has written to it.
-    LookAtLog,
+    CheckLog,
 }
 
 /// The caller that waits for the writer's thread. It counts as waiting until this is dropped.
 pub(super) struct WriteWaiter {
     reply: Option<oneshot::Sender<WriteResult>>,
-    desk: Arc<WriteQueue>,
+    queue: Arc<WriteQueue>,
 }
 
 impl WriteWaiter {
     /// Sends the answer, after the caller no longer counts as waiting.
-    fn tell(mut self, answer: WriteResult) {
+    fn send(mut self, answer: WriteResult) {
         let reply = self.reply.take();
         drop(self);
         // The caller may have dropped its receiver.
@@ -41,7 +41,7 @@ impl WriteWaiter {
 
 impl Drop for WriteWaiter {
     fn drop(&mut self) {
-        self.desk.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.queue.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -73,7 +73,7 @@ impl WriteQueue {
     ) -> (WriteRequest, oneshot::Receiver<WriteResult>) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let (reply, answer) = oneshot::channel();
-        (WriteRequest::Write(write, WriteWaiter { reply: Some(reply), desk: Arc::clone(self) }), answer)
+        (WriteRequest::Write(write, WriteWaiter { reply: Some(reply), queue: Arc::clone(self) }), answer)
     }
 
     /// Writes on this thread. Returns the result and whether the writer's thread must check the log, or the operation
@@ -107,16 +107,16 @@ impl WriteQueue {
     }
 
     fn serve(&self, writes: &[WriteOperation], replies: Vec<WriteWaiter>) {
-        let mut held = self.writer.lock();
+        let mut writer = self.writer.lock();
         let (answers, is_long) = if writes.is_empty() {
-            (Vec::new(), held.has_log())
+            (Vec::new(), writer.has_log())
         } else {
-            (held.commit(writes), held.has_long_log())
+            (writer.commit(writes), writer.has_long_log())
         };
-        drop(held);
+        drop(writer);
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (waiting, answer) in replies.into_iter().zip(answers) {
-            waiting.tell(answer);
+            waiting.send(answer);
         }
         if is_long {
             self.writer.lock().empty_log();

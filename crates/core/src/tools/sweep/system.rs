@@ -36,30 +36,30 @@ struct Sweep<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HolderStatus {
     /// It has no tag.
-    Untold,
+    Untagged,
     /// The holder is of this home and dead.
-    ByTheDead,
+    DeadHolder,
     /// The holder is alive, not included, of another home, or in another pid namespace.
-    ByOthers,
+    OtherHolder,
 }
 
 impl Sweep<'_> {
     /// All processes to be swept.
     fn find(&self) -> Vec<SweptProcess> {
-        let scene = ProcessSnapshot::look();
+        let snapshot = ProcessSnapshot::read();
         let candidates: Vec<(&Stat, Marks)> =
-            scene.candidates().map(|stat| (stat, Marks::of(stat.pid))).collect();
+            snapshot.candidates().map(|stat| (stat, Marks::of(stat.pid))).collect();
         let held: Vec<(&Stat, HolderStatus)> =
             candidates.iter().map(|(stat, marks)| (*stat, self.held(marks.tag.as_ref()))).collect();
-        let groups = self.recorded_groups(&scene.processes, &held);
+        let groups = self.recorded_groups(&snapshot.processes, &held);
         let mut found = Vec::new();
         for ((stat, marks), (_, held)) in candidates.into_iter().zip(held) {
-            let is_meant = match held {
-                HolderStatus::ByTheDead => true,
-                HolderStatus::Untold => groups.contains(&stat.group),
-                HolderStatus::ByOthers => false,
+            let is_target = match held {
+                HolderStatus::DeadHolder => true,
+                HolderStatus::Untagged => groups.contains(&stat.group),
+                HolderStatus::OtherHolder => false,
             };
-            if is_meant && !scene.is_kept(stat, self.keep) && !scene.is_kept(stat, &marks.keep) {
+            if is_target && !snapshot.is_kept(stat, self.keep) && !snapshot.is_kept(stat, &marks.keep) {
                 found.push(SweptProcess::seen(stat, self.boot, marks.record));
             }
         }
@@ -70,7 +70,7 @@ impl Sweep<'_> {
     /// exited and a member with the tag proves whose group it was. A reused pid proves nothing.
     fn recorded_groups(&self, processes: &[Stat], candidates: &[(&Stat, HolderStatus)]) -> HashSet<u32> {
         let is_shown = |group: u32| {
-            candidates.iter().any(|(stat, held)| stat.group == group && *held == HolderStatus::ByTheDead)
+            candidates.iter().any(|(stat, held)| stat.group == group && *held == HolderStatus::DeadHolder)
         };
         let is_theirs = |run: &&ProcessIdentity| match processes.iter().find(|stat| stat.pid == run.pid) {
             Some(leader) => leader.identity(self.boot) == **run,
@@ -82,14 +82,14 @@ impl Sweep<'_> {
     /// The status of a process in our namespace, from its tag.
     fn held(&self, tag: Option<&Tag>) -> HolderStatus {
         match tag {
-            None => HolderStatus::Untold,
+            None => HolderStatus::Untagged,
             // The holder is looked up by its pid, which must be of our namespace.
-            Some(tag) if tag.namespace != self.namespace => HolderStatus::ByOthers,
+            Some(tag) if tag.namespace != self.namespace => HolderStatus::OtherHolder,
             Some(tag) if self.holders.is_some_and(|meant| !meant.contains(&tag.holder)) => {
-                HolderStatus::ByOthers
+                HolderStatus::OtherHolder
             }
-            Some(tag) if tag.home == self.home && !tag.holder.is_alive() => HolderStatus::ByTheDead,
-            Some(_) => HolderStatus::ByOthers,
+            Some(tag) if tag.home == self.home && !tag.holder.is_alive() => HolderStatus::DeadHolder,
+            Some(_) => HolderStatus::OtherHolder,
         }
     }
 }

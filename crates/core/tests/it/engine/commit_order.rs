@@ -63,8 +63,8 @@ impl Store for GatedStore {
         self.inner.agent_answer(command)
     }
 
-    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
-        self.inner.keep_agent_answer(agent, answer)
+    fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+        self.inner.store_agent_answer(agent, answer)
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
@@ -80,21 +80,21 @@ impl Store for GatedStore {
         self.inner.records(filter, after, limit)
     }
 
-    fn records_by_making(
+    fn records_by_creation(
         &self,
         filter: RecordFilter,
         after: Option<RecordId>,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
-        self.inner.records_by_making(filter, after, limit)
+        self.inner.records_by_creation(filter, after, limit)
     }
 
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         self.inner.owners(agent, sessions)
     }
 
-    fn made_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
-        self.inner.made_after(than, records)
+    fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
+        self.inner.created_after(than, records)
     }
 
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {

@@ -172,7 +172,7 @@ async fn imported_record_with_own_turns_stays_and_its_growth_is_reported_once() 
     let unchanged = ImportReport { unchanged: 1, ..ImportReport::default() };
     assert_eq!(home.import().await, unchanged, "npm acpx has written its file again, and no turn");
     home.put("grown");
-    let reason = SkipReason::GoneOn { record: id(KILLED) };
+    let reason = SkipReason::Diverged { record: id(KILLED) };
     let left = vec![SkippedFile { file: format!("{KILLED}.json"), reason: reason.clone() }];
     let continued = vec![reason];
     assert_eq!(
@@ -239,7 +239,7 @@ async fn npm_turns_of_a_replaced_acp_session_are_not_imported() {
     let report = home.import().await;
     assert_eq!(
         (report.grown, report.continued),
-        (Vec::new(), vec![SkipReason::GoneOn { record: id(KILLED) }])
+        (Vec::new(), vec![SkipReason::Diverged { record: id(KILLED) }])
     );
 }
 
@@ -283,7 +283,7 @@ async fn copy_under_another_file_name_does_not_replace_the_record() {
     let report = home.import().await;
     assert_eq!(report.taken.len(), 1);
     assert_eq!((&*report.taken[0].file, report.taken[0].notes.len()), (&*format!("{TURNS}.json"), 0));
-    let left = SkippedFile { file: "a copy.json".into(), reason: SkipReason::GoneOn { record: id(TURNS) } };
+    let left = SkippedFile { file: "a copy.json".into(), reason: SkipReason::Diverged { record: id(TURNS) } };
     assert_eq!(report.left, [left]);
 }
 

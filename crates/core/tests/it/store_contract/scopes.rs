@@ -389,7 +389,7 @@ pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_hap
         leases.push(create(&store, scoped(name, if name == "e" { "/b" } else { "/a" }, name)).await);
     }
     let page = async |filter: RecordFilter, after: Option<&str>| {
-        let records = store.records_by_making(filter, after.map(id), 2).await.unwrap();
+        let records = store.records_by_creation(filter, after.map(id), 2).await.unwrap();
         records.iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
     };
     let all = RecordFilter::default;
@@ -416,7 +416,7 @@ pub(super) async fn it_is_known_which_records_were_made_after_another(store: Any
     for (than, expected) in
         [("c", vec![id("a"), id("b")]), ("a", vec![id("b")]), ("b", Vec::new()), ("nobody", Vec::new())]
     {
-        assert_eq!(store.made_after(id(than), all()).await.unwrap(), expected, "{than}");
+        assert_eq!(store.created_after(id(than), all()).await.unwrap(), expected, "{than}");
     }
-    assert_eq!(store.made_after(id("c"), vec![id("b")]).await.unwrap(), [id("b")]);
+    assert_eq!(store.created_after(id("c"), vec![id("b")]).await.unwrap(), [id("b")]);
 }

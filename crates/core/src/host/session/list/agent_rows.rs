@@ -146,7 +146,7 @@ impl ListQuery {
     ) -> Result<HashSet<RecordId>, CallError> {
         let records = owners.iter().map(|owner| owner.record.clone());
         let Some(began) = &self.began else { return Ok(records.collect()) };
-        let created = host.store.made_after(began.clone(), records.collect()).await;
+        let created = host.store.created_after(began.clone(), records.collect()).await;
         Ok(created.map_err(rpc_error::not_kept)?.into_iter().collect())
     }
 

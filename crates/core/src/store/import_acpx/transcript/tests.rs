@@ -11,7 +11,7 @@ fn at() -> Timestamp {
 fn tell(lines: &[&str]) -> Vec<ImportStep> {
     let mut transcript = Transcript::new(at());
     for line in lines {
-        transcript.take(line).unwrap();
+        transcript.convert_line(line).unwrap();
     }
     transcript.finish();
     transcript.drain().collect()
@@ -127,21 +127,21 @@ fn markers_that_contradict_each_other_lose_no_line_and_no_request_twice() {
     let end = result("q", r#"{"status":"cancelled"}"#);
     let mut transcript = Transcript::new(at());
     for line in [&*started("q"), PROMPT, &end] {
-        assert_eq!(transcript.take(line), Ok(()));
+        assert_eq!(transcript.convert_line(line), Ok(()));
     }
     // The same turn cannot end twice, and a request id is not assigned twice.
-    assert_eq!(transcript.take(&end), Err(NotALine));
+    assert_eq!(transcript.convert_line(&end), Err(InvalidLine));
     for line in [&*started("q"), PROMPT, &*started("other"), &result("third", r#"{"status":"odd"}"#)] {
-        assert_eq!(transcript.take(line), Ok(()));
+        assert_eq!(transcript.convert_line(line), Ok(()));
     }
     transcript.finish();
     let steps: Vec<ImportStep> = transcript.drain().collect();
-    let told: Vec<(String, bool)> = turns(&steps)
+    let inner_id: Vec<(String, bool)> = turns(&steps)
         .into_iter()
         .map(|(request, _, state)| (request, matches!(state, TurnState::Interrupted { .. })))
         .collect();
     let expected = [("q", false), ("imported-2", true), ("third", false)];
-    assert_eq!(told, expected.map(|(request, interrupted)| (request.to_owned(), interrupted)));
+    assert_eq!(inner_id, expected.map(|(request, interrupted)| (request.to_owned(), interrupted)));
 }
 
 /// Lines that occur in every order.
@@ -178,13 +178,13 @@ proptest! {
     ) {
         let mut transcript = Transcript::new(at());
         for line in &lines {
-            let _ = transcript.take(line);
+            let _ = transcript.convert_line(line);
         }
         transcript.finish();
         let steps: Vec<ImportStep> = transcript.drain().collect();
-        let told = steps.iter().filter_map(|step| if let ImportStep::Turn(turn) = step { Some(turn) } else { None });
+        let inner_id = steps.iter().filter_map(|step| if let ImportStep::Turn(turn) = step { Some(turn) } else { None });
         let (ids, requests): (Vec<TurnId>, HashSet<RequestId>) =
-            told.map(|turn| (turn.id, turn.request.clone())).unzip();
+            inner_id.map(|turn| (turn.id, turn.request.clone())).unzip();
         prop_assert_eq!(requests.len(), ids.len());
         prop_assert_eq!(ids, (1..=requests.len() as u64).map(TurnId).collect::<Vec<_>>());
     }
@@ -194,14 +194,14 @@ proptest! {
         lines in prop::collection::vec(any_line(), 0..40),
         cut in 0..40_usize,
     ) {
-        let told = |lines: &[String]| {
+        let inner_id = |lines: &[String]| {
             let mut transcript = Transcript::new(at());
             for line in lines {
-                let _ = transcript.take(line);
+                let _ = transcript.convert_line(line);
             }
             transcript.drain().collect::<Vec<_>>()
         };
-        let shorter = told(&lines[..cut.min(lines.len())]);
-        prop_assert_eq!(&told(&lines)[..shorter.len()], &shorter[..]);
+        let shorter = inner_id(&lines[..cut.min(lines.len())]);
+        prop_assert_eq!(&inner_id(&lines)[..shorter.len()], &shorter[..]);
     }
 }

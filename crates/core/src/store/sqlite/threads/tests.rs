@@ -103,7 +103,7 @@ fn no_statement_of_an_append_is_parsed_again_with_other_values() {
     let mut writer = made(&path, None);
     for seq in 1..=3 {
         for name in ["a", "b"] {
-            writer.forget();
+            writer.clear_heads();
             let answers = writer.commit(&[append(name, vec![event(seq, "x")], Durability::Process)]);
             assert_eq!(said(answers), ["kept"]);
         }

@@ -21,11 +21,11 @@ fn a_recorded_group_is_believed_by_its_leader_or_by_a_tag_in_it() {
     // 10 is the recorded leader; pid 20 was reused; 30, 40 and 50 have exited and left one member each.
     let processes = [at(10, 10, 100), at(20, 20, 999), at(31, 30, 101), at(41, 40, 101), at(51, 50, 101)];
     let held = [
-        HolderStatus::Untold,
-        HolderStatus::ByTheDead,
-        HolderStatus::ByTheDead,
-        HolderStatus::Untold,
-        HolderStatus::ByTheDead,
+        HolderStatus::Untagged,
+        HolderStatus::DeadHolder,
+        HolderStatus::DeadHolder,
+        HolderStatus::Untagged,
+        HolderStatus::DeadHolder,
     ];
     let candidates: Vec<_> = processes.iter().zip(held).collect();
     assert_eq!(of_home(&runs).recorded_groups(&processes, &candidates), HashSet::from([10, 30]));
@@ -39,12 +39,12 @@ fn only_what_is_numbered_as_we_are_and_held_by_a_dead_process_of_this_home_is_me
         Some(Tag { home: home.to_owned(), namespace, holder: holder.clone() })
     };
     let cases = [
-        ("of a dead holder", tag("home", 3, &dead), HolderStatus::ByTheDead),
-        ("of a living holder", tag("home", 3, &living), HolderStatus::ByOthers),
-        ("of another home", tag("other", 3, &dead), HolderStatus::ByOthers),
-        ("without a tag", None, HolderStatus::Untold),
+        ("of a dead holder", tag("home", 3, &dead), HolderStatus::DeadHolder),
+        ("of a living holder", tag("home", 3, &living), HolderStatus::OtherHolder),
+        ("of another home", tag("other", 3, &dead), HolderStatus::OtherHolder),
+        ("without a tag", None, HolderStatus::Untagged),
         // The pid of a container's holder means nothing here, even if it is alive.
-        ("of a holder in a container, which has left it", tag("home", 4, &dead), HolderStatus::ByOthers),
+        ("of a holder in a container, which has left it", tag("home", 4, &dead), HolderStatus::OtherHolder),
     ];
     for (case, tag, expected) in cases {
         assert_eq!(of_home(&[]).held(tag.as_ref()), expected, "{case}");

@@ -2,10 +2,11 @@
 
 /// A quote was opened and not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UnterminatedQuote;
+pub struct UnterminatedQuote;
 
-/// Splits a command line.
-pub(super) fn split(line: &str) -> Result<Vec<String>, UnterminatedQuote> {
+/// Splits a command line. Single quotes keep everything; in double quotes a backslash escapes `"`, `\`, `$` and the
+/// backtick; outside quotes it escapes the next character.
+pub fn split_command_line(line: &str) -> Result<Vec<String>, UnterminatedQuote> {
     let mut words = Vec::new();
     // A word may be empty: `''`.
     let mut word: Option<String> = None;
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_split_as_a_shell_would() {
+    fn command_line_is_split_as_a_shell_would() {
         let table: [(&str, Result<Vec<&str>, UnterminatedQuote>); 9] = [
             ("npx -y pi-acp@^0.0.33", Ok(vec!["npx", "-y", "pi-acp@^0.0.33"])),
             ("  a\t b \n", Ok(vec!["a", "b"])),
@@ -69,20 +70,20 @@ mod tests {
         ];
         for (line, words) in table {
             let words = words.map(|words| words.into_iter().map(String::from).collect());
-            assert_eq!(split(line), words, "{line}");
+            assert_eq!(split_command_line(line), words, "{line}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_words_come_back_from_quotes(words in prop::collection::vec("[^']{0,20}", 0..6)) {
+        fn quoted_words_survive_splitting(words in prop::collection::vec("[^']{0,20}", 0..6)) {
             let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
-            prop_assert_eq!(split(&line), Ok(words));
+            prop_assert_eq!(split_command_line(&line), Ok(words));
         }
 
         #[test]
-        fn any_line_is_words_or_an_open_quote(line in any::<String>()) {
-            drop(split(&line));
+        fn splitting_any_line_does_not_panic(line in any::<String>()) {
+            drop(split_command_line(&line));
         }
     }
 }
