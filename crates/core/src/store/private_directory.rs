@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_made_for_its_owner_alone_and_what_is_there_stays_as_it_is() {
+    fn missing_directories_are_private_and_existing_ones_unchanged() {
         let home = tempfile::tempdir().unwrap();
         let (outer, inner) = (home.path().join("a"), home.path().join("a/b/c"));
         fs::create_dir(&outer).unwrap();

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_and_what_is_not_there_stays_as_it_is_written() {
+    fn links_are_resolved_and_missing_paths_stay_as_written() {
         let home = tempfile::tempdir().unwrap();
         let here = home.path().canonicalize().unwrap();
         let path = |name: &str| AbsolutePath::from_path(&here.join(name)).unwrap();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_regular_file_of_bounded_size_is_read_and_nothing_is_waited_for() {
+    fn only_regular_files_of_bounded_size_are_read() {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| home.path().join(name);
         std::fs::write(path("file"), "1234").unwrap();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_is_nobodys_only_if_nothing_of_ours_that_lives_began_before_it() {
+    fn orphan_is_unclaimed_only_without_an_older_living_child() {
         let at = |pid, parent, started| Stat { parent, started, ..child(pid, "x", false) };
         let processes = [at(10, 1, 50), at(20, 1, 40), at(21, 1, 60), at(30, 20, 40), at(40, 9, 40)];
         assert_eq!(register_of(&[10], &[]).unclaimed_among(&processes, 1), [20]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_hangs_or_has_failed_keeps_no_orphan_waiting_and_its_child_is_not_taken() {
+    fn hanging_or_failed_start_does_not_block_reaping_orphans() {
         for has_failed in [false, true] {
             let children = [child(10, "agents-0", has_failed), child(11, "sh", true)];
             assert_eq!(register_of(&[], &["agents-0"]).orphans_among(&children), Some(vec![11]));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_a_host_only_if_the_lock_that_it_names_says_that_it_is_this_process() {
+    fn process_is_a_host_only_if_its_lock_names_it() {
         let home = tempfile::tempdir().unwrap();
         let lock = home.path().join("host.lock");
         let (this, other) = (ProcessIdentity::of_this_process(), ProcessIdentity::of(1).unwrap());

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_and_its_ancestors_are_spared_even_if_they_seem_to_run_in_a_circle() {
+    fn this_process_and_its_ancestors_are_spared_despite_a_cycle() {
         let this = std::process::id();
         let (parent, first, stranger) = (this + 1, this + 2, this + 3);
         let line = vec![stat(this, parent), stat(parent, first), stat(first, 0), stat(stranger, first)];
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_kept_keeps_what_it_has_started_but_not_what_has_started_it() {
+    fn kept_program_protects_its_descendants_but_not_its_ancestors() {
         let this = std::process::id();
         let named = |pid, parent, name: &str| Stat { name: name.to_owned(), ..stat(pid, parent) };
         let far = u32::MAX - 10;

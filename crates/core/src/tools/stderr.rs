@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn last_words_are_heard_to_the_end_of_the_pipe_or_as_long_as_somebody_waits() {
+    async fn stderr_tail_is_read_to_its_end_or_until_the_timeout() {
         let (mut theirs, ours) = tokio::io::duplex(64);
         let mut stderr = Stderr::drain(ours);
         theirs.write_all("x\n".repeat(1000).as_bytes()).await.unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_reads_on_when_the_agent_is_gone_even_if_others_hold_its_pipe() {
+    async fn stderr_reader_stops_with_the_agent_despite_an_open_pipe() {
         let (mut theirs, ours) = tokio::io::duplex(64);
         let stderr = Stderr::drain(ours);
         theirs.write_all(b"a daemon speaks\n").await.unwrap();

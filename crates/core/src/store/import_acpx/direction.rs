@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_open_on_both_sides_is_answered_to_the_right_one() {
+    fn response_to_an_ambiguous_id_finds_its_request() {
         use Direction::{FromAgent, ToAgent};
         use EventKind::{Notification, Request, Response, Update};
         let answer = |method: &str| Some(method.to_owned());

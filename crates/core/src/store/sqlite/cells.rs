@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_the_same_in_every_version_and_differs_with_every_value_and_type() {
+    fn checksum_is_stable_and_depends_on_value_and_type() {
         let row = [ValueRef::Integer(7), ValueRef::Null, ValueRef::Text(b"{\"jsonrpc\":\"2.0\"}")];
         let sum = checksum(&row);
         assert_eq!(sum, 1_137_134_182);

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_too_large_for_a_column_is_a_failure_with_its_reason_said_once() {
+    fn number_too_large_for_a_column_fails_with_one_reason() {
         let fault = SqliteFault::from(i64::try_from(u64::MAX).unwrap_err());
         let error = fault.into_error("write", Path::new("/s.db"));
         let mut said = vec![error.to_string()];

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_cannot_change_is_read_by_any_path_and_without_companions() {
+    fn immutable_store_is_read_without_companion_files() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a b?c#d%e=ü.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_file_systems_are_told_by_their_number_and_local_ones_are_not() {
+    fn network_file_systems_are_recognised_by_number() {
         let network = [0x6969, 0x517B, 0x0BD0_0BD0, 0x4750_4653, 0x1983_0326, 0x786F_4256, 0xBACB_ACBC];
         let expected = ["nfs", "smb", "lustre", "gpfs", "beegfs", "vboxsf", "vmhgfs"].map(Some);
         assert_eq!(network.map(kind_by_number), expected);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_there_yet_is_judged_by_its_nearest_ancestor() {
+    fn missing_path_has_the_file_system_of_its_nearest_ancestor() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(network_kind(&directory.path().join("not/there/yet")), network_kind(directory.path()));
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_noted_by_directory_and_the_last_note_of_a_file_stands() {
+    async fn ledger_keeps_the_last_entry_per_directory_and_file() {
         let (_home, path) = place();
         let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
         let directory = || PathBuf::from(OsStr::from_bytes(b"/not \xff unicode"));

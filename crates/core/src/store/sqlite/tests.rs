@@ -135,7 +135,7 @@ fn format(path: &Path) -> i64 {
 }
 
 #[tokio::test]
-async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() {
+async fn writer_migrates_an_older_format_without_losing_data() {
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
     assert_eq!(format(&path), formats().0);
@@ -157,7 +157,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
 }
 
 #[tokio::test]
-async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
+async fn read_only_access_refuses_an_older_format_with_a_hint() {
     let (_home, path) = place();
     fill(&path, Migrations::OURS).await;
     let before = fs::read(&path).unwrap();
@@ -203,7 +203,7 @@ fn a_format_that_no_version_has_is_damage() {
 }
 
 #[tokio::test]
-async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage() {
+async fn unknown_content_of_a_newer_format_is_not_damage() {
     let changes = [
         "UPDATE events SET kind = 6",
         "UPDATE lineage SET reason = 'moved'",
@@ -262,7 +262,7 @@ async fn an_old_writer_stops_when_a_newer_program_has_migrated_the_file() {
 }
 
 #[test]
-fn a_file_on_a_network_is_refused_before_anything_is_made_or_opened() {
+fn network_file_system_is_refused_before_anything_is_created() {
     let (home, path) = place();
     let made = home.path().join("made.db");
     drop(open(&made, Access::ReadWrite, Migrations::OURS).unwrap());
@@ -416,7 +416,7 @@ async fn what_is_damaged_is_not_built_upon() {
 }
 
 #[tokio::test]
-async fn a_body_that_no_page_has_room_for_and_a_prompt_that_nobody_asks_for_are_not_read() {
+async fn bodies_beyond_the_page_and_unrequested_prompts_are_not_read() {
     let (_home, path) = place();
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     let long = "x".repeat(PAGE_BYTES);

@@ -24,7 +24,7 @@ fn stat(pid: u32, parent: u32, started: u64) -> Stat {
 }
 
 #[test]
-fn a_process_is_inside_if_its_parents_lead_to_the_holder_or_to_a_tag() {
+fn process_descends_from_an_agent_by_holder_or_tag() {
     let holder = (HOLDER, 1, 10);
     let cases: [(&str, &[Shown], &[u32], bool); 7] = [
         ("of the user's shell", &[(90, 80, 30), (80, 1, 20), (1, 0, 0)], &[], false),

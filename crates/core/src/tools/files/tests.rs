@@ -72,7 +72,7 @@ fn words(error: &FileError) -> String {
 }
 
 #[test]
-fn lines_are_counted_from_one_and_the_last_newline_of_some_is_not_theirs() {
+fn line_range_starts_at_one_and_excludes_the_last_newline() {
     let place = Place::new();
     let located = place.roots().locate(&place.text("root/file")).unwrap();
     let cases = [
@@ -118,7 +118,7 @@ fn no_path_leads_out_of_the_roots() {
 }
 
 #[test]
-fn a_link_that_stays_inside_is_followed_also_from_one_root_to_another() {
+fn symlink_between_roots_is_followed() {
     let place = Place::new();
     fs::write(place.path("second/other"), "other").unwrap();
     symlink(place.path("second/other"), place.path("root/link")).unwrap();
@@ -149,7 +149,7 @@ fn a_write_makes_directories_keeps_the_mode_and_leaves_nothing_else() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_neither_read_nor_replaced_and_nobody_waits_for_it() {
+fn irregular_file_is_neither_read_nor_replaced() {
     let place = Place::new();
     let pipe = place.path("root/pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -167,7 +167,7 @@ fn what_is_no_regular_file_is_neither_read_nor_replaced_and_nobody_waits_for_it(
 }
 
 #[test]
-fn what_is_too_large_or_no_text_is_said_and_some_lines_of_a_large_file_are_read() {
+fn too_large_and_binary_files_are_errors_but_line_ranges_work() {
     let place = Place::new();
     fs::write(place.path("root/binary"), [0xff, 0xfe]).unwrap();
     assert!(matches!(place.read("root/binary"), Err(FileError::NotText { .. })));
@@ -196,7 +196,7 @@ fn what_the_system_forbids_is_forbidden() {
 }
 
 #[test]
-fn a_link_that_is_swapped_in_between_the_look_and_the_deed_leads_nowhere() {
+fn symlink_swapped_in_after_the_check_does_not_escape() {
     let place = Place::new();
     fs::create_dir(place.path("root/way")).unwrap();
     fs::write(place.path("root/way/secret"), "harmless").unwrap();
@@ -213,7 +213,7 @@ fn a_link_that_is_swapped_in_between_the_look_and_the_deed_leads_nowhere() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_root_or_of_a_directory_above_it_leads_nowhere() {
+fn symlink_replacing_a_root_or_its_parent_does_not_escape() {
     let place = Place::new();
     fs::create_dir_all(place.path("above/deep")).unwrap();
     fs::write(place.path("above/deep/secret"), "harmless").unwrap();
@@ -243,7 +243,7 @@ fn a_link_in_the_place_of_a_root_or_of_a_directory_above_it_leads_nowhere() {
 }
 
 #[test]
-fn a_root_that_is_made_later_or_made_again_is_the_same_root() {
+fn root_created_later_or_recreated_is_the_same_root() {
     let place = Place::new();
     let roots: Roots = ["second", "missing"].iter().map(|name| root(&place.path(name))).collect();
     fs::remove_dir(place.path("second")).unwrap();
@@ -257,7 +257,7 @@ fn a_root_that_is_made_later_or_made_again_is_the_same_root() {
 }
 
 #[test]
-fn nothing_outside_is_ever_read_or_written_while_links_are_swapped_without_end() {
+fn nothing_outside_roots_is_touched_while_symlinks_are_swapped() {
     let place = Place::new();
     fs::create_dir(place.path("root/real")).unwrap();
     fs::write(place.path("root/real/secret"), "harmless").unwrap();

@@ -6,7 +6,7 @@ use super::super::stat::Stat;
 use super::*;
 
 #[test]
-fn a_reused_pid_is_another_process_and_so_is_the_same_pid_after_a_boot() {
+fn reused_pid_is_another_process() {
     let stat = |started| Stat { pid: 7, name: "sh".to_owned(), is_dead: false, parent: 1, group: 7, started };
     let first = stat(100).identity("boot");
     assert_eq!(first, ProcessIdentity { pid: 7, started: 100, boot: "boot".to_owned() });
@@ -25,7 +25,7 @@ fn only_the_very_process_is_alive() {
 }
 
 #[test]
-fn a_process_that_has_exited_is_not_alive_even_before_it_is_reaped() {
+fn zombie_process_is_not_alive() {
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let identity = ProcessIdentity::of(child.id()).unwrap();
     assert!(identity.is_alive());

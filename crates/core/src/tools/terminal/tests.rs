@@ -37,7 +37,7 @@ fn said(output: &str, exit: &str) -> (String, bool, String) {
 }
 
 #[tokio::test]
-async fn a_command_has_its_directory_its_variables_and_no_input_and_all_it_says_is_on_one_screen() {
+async fn terminal_command_has_cwd_environment_no_input_and_one_screen() {
     let script = "pwd; echo $GREETING $NAME; cat; echo err >&2; exit 3";
     let with = CommandLine { env: vec![("NAME".into(), "world".into())], ..line("sh", &["-c", script]) };
     assert_eq!(run(&with).await, said("/\nhello world\nerr\n", "exit code 3"));
@@ -67,7 +67,7 @@ async fn an_agent_gives_a_command_no_variable_by_which_processes_are_known() {
 }
 
 #[tokio::test]
-async fn what_is_no_program_and_looks_like_a_line_for_a_shell_is_run_by_one() {
+async fn terminal_command_that_is_a_shell_line_runs_in_a_shell() {
     assert_eq!(run(&line("echo $GREETING | tr a-z A-Z", &[])).await, said("HELLO\n", "exit code 0"));
     assert_eq!(run(&line("printf %s-%s", &["a b", "c"])).await, said("a b-c", "exit code 0"));
     let error = start(&line("no-such-program", &["x"])).await.unwrap_err();
@@ -78,7 +78,7 @@ async fn what_is_no_program_and_looks_like_a_line_for_a_shell_is_run_by_one() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_output_is_shown_and_news_say_at_the_end_that_they_were_not_all() {
+async fn terminal_output_is_cut_at_its_beginning_and_reported_truncated() {
     let many = CommandLine { output_bytes: Some(8), ..line("sh", &["-c", "echo begin; echo the-end"]) };
     let terminal = start(&many).await.unwrap();
     let exit = terminal.exited().await.unwrap();

@@ -26,13 +26,13 @@ fn exit() -> ProcessExit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_not_even_kill_ends_is_waited_for_in_bounded_time_and_told_to_be_left() {
+async fn process_that_survives_kill_is_left_after_bounded_time() {
     let limit = GRACE.eof + GRACE.term * 2 + SLACK;
     assert_eq!(ended(|_, _| ()).await, (vec![Signal::TERM, Signal::KILL], TerminationOutcome::Left, limit));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_never_heard_of_again_is_waited_for_in_bounded_time_and_told_to_be_left() {
+async fn process_group_without_an_end_is_left_after_bounded_time() {
     let exits = |_, told: &watch::Sender<Phase>| drop(told.send_replace(Phase::Exited(exit())));
     let limit = GRACE.eof + (GRACE.term + SLACK) * 2;
     assert_eq!(ended(exits).await, (vec![Signal::TERM], TerminationOutcome::Left, limit));
@@ -50,7 +50,7 @@ async fn what_goes_when_it_is_killed_is_gone_and_nobody_waits_longer() {
 }
 
 #[test]
-fn an_agent_that_would_not_go_is_kept_as_such_and_not_as_one_that_was_asked() {
+fn agent_that_survives_kill_has_its_own_end() {
     assert_eq!(AgentEnd::from(TerminationOutcome::Gone), AgentEnd::Asked);
     assert_eq!(AgentEnd::from(TerminationOutcome::Left).words(), "it was killed and would not go");
 }

@@ -62,7 +62,7 @@ fn every_kind_of_message_becomes_lines_that_are_marked_as_made() {
 }
 
 #[test]
-fn what_is_no_message_is_counted_and_a_prompt_without_an_answer_has_no_end() {
+fn unknown_messages_are_counted_and_unanswered_prompts_have_no_end() {
     let messages = [
         json!(7),
         json!({"User": {"content": "not a list"}}),

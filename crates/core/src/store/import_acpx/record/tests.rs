@@ -147,7 +147,7 @@ fn a_name_that_cannot_name_a_session_is_noted() {
 }
 
 #[test]
-fn a_known_agent_that_is_started_by_a_path_keeps_the_line_it_is_known_by() {
+fn agent_started_by_path_keeps_its_known_command_line() {
     let record = json!({"id": "r", "sessionId": "s", "cwd": "/",
         "agent_argv": ["/usr/bin/node", "/opt/codex.js"], "agent_command": "npx -y codex-acp"});
     let record = read(&record).unwrap();

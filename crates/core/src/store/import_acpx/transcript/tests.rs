@@ -99,7 +99,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
 }
 
 #[test]
-fn a_turn_that_was_answered_is_ended_by_its_answer_when_no_marker_follows() {
+fn answered_turn_without_marker_ends_with_its_response() {
     let unknown = r#"{"status":"failed","error":{"detailCode":"WATCH_OUTCOME_UNKNOWN"}}"#;
     let cut = tell(&[&started("q"), PROMPT, STOPPED]);
     assert_eq!(cut, tell(&[&started("q"), PROMPT, STOPPED, &result("q", unknown)]));
@@ -115,7 +115,7 @@ fn a_prompt_that_is_sent_again_stays_in_its_turn() {
 }
 
 #[test]
-fn a_journal_that_begins_within_a_turn_has_that_turn_without_its_prompt() {
+fn journal_beginning_within_a_turn_imports_it_without_prompt() {
     let anchor = marker(r#""type":"segment","request_id":"q""#);
     let end = result("q", r#"{"status":"completed","stopReason":"max_tokens"}"#);
     let steps = tell(&[&anchor, UPDATE, &end]);

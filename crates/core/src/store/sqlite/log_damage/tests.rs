@@ -96,7 +96,7 @@ async fn a_flipped_bit_in_the_log_is_damage_and_no_older_state() {
 }
 
 #[tokio::test]
-async fn without_its_index_a_flipped_bit_before_the_last_commit_of_a_log_is_damage() {
+async fn flipped_bit_in_a_log_without_index_is_damage() {
     let killed = Killed::new().await;
     // The last two commits have no more frames than these.
     for frame in 0..killed.frames() - 12 {
@@ -106,7 +106,7 @@ async fn without_its_index_a_flipped_bit_before_the_last_commit_of_a_log_is_dama
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_or_removed_is_damage_and_no_older_state() {
+async fn truncated_or_removed_log_is_damage() {
     let killed = Killed::new().await;
     for length in [0, 1, LOG_HEADER, LOG_HEADER + 100, killed.log.len() / 2, killed.log.len() - 1] {
         killed.is_same_or_damaged(Some(&killed.log[..length]), true, &format!("cut to {length}")).await;
@@ -115,7 +115,7 @@ async fn a_log_that_was_cut_or_removed_is_damage_and_no_older_state() {
 }
 
 #[tokio::test]
-async fn what_a_killed_writer_leaves_of_a_commit_is_no_damage_of_the_log() {
+async fn partial_commit_of_a_killed_writer_is_not_damage() {
     let killed = Killed::new().await;
     let salts = &killed.log[16..24];
     // A frame of an unfinished commit, and half of the next.

@@ -99,7 +99,7 @@ async fn contents(store: &SqliteStore) -> (Vec<Record>, Vec<Event>, Vec<Turn>, V
 }
 
 #[tokio::test]
-async fn a_file_of_format_1_is_brought_to_ours_and_says_all_it_said() {
+async fn format_1_is_migrated_without_losing_data() {
     let (_home, path) = place();
     old_file(&path);
     assert_eq!(format(&path), 1);
@@ -130,7 +130,7 @@ async fn what_was_written_in_format_1_goes_on_in_ours() {
 }
 
 #[test]
-fn a_file_that_was_brought_to_our_format_has_the_tables_of_a_new_one() {
+fn migrated_store_has_the_schema_of_a_new_one() {
     let (home, old) = place();
     old_file(&old);
     let new = home.path().join("new.db");

@@ -113,7 +113,7 @@ async fn problem_with_one(lifecycle: Lifecycle, change: &str, checksums_agree: b
 }
 
 #[tokio::test]
-async fn a_start_timeout_that_was_said_is_told_from_none_also_if_it_is_the_usual_one() {
+async fn explicit_start_timeout_differs_from_an_absent_one() {
     let (_home, path) = place();
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     let millis = std::time::Duration::from_millis;
@@ -172,7 +172,7 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
 }
 
 #[tokio::test]
-async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checksum_agrees() {
+async fn invalid_later_column_is_damage_despite_a_valid_checksum() {
     let changes = [
         ("UPDATE records SET scope_agent = NULL", "records.scope_name"),
         ("UPDATE records SET scope_name = NULL", "records.scope_name"),

@@ -42,7 +42,7 @@ fn last_seq(writer: &WriteConnection, name: &str) -> Option<Seq> {
 }
 
 #[test]
-fn a_commit_is_synced_if_any_of_its_requests_asks_for_it_and_a_creation_always_does() {
+fn commit_is_synced_if_any_request_needs_it() {
     use Durability::{Machine, Process};
     let (_home, path) = place();
     let mut writer = writer(&path, None);
@@ -77,7 +77,7 @@ fn an_append_that_does_not_fit_spoils_no_other_of_its_group() {
 }
 
 #[test]
-fn a_group_waits_for_a_lock_once_and_not_once_for_each_request() {
+fn write_group_waits_for_a_lock_only_once() {
     static WAITS: AtomicUsize = AtomicUsize::new(0);
     let (_home, path) = place();
     let mut writer = made(&path, None);

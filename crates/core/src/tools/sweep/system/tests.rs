@@ -7,7 +7,7 @@ fn of_home(runs: &[ProcessIdentity]) -> Sweep<'_> {
 }
 
 #[test]
-fn a_recorded_group_is_believed_by_its_leader_or_by_a_tag_in_it() {
+fn recorded_process_group_is_proven_by_leader_or_tag() {
     let run = |pid, started, boot: &str| ProcessIdentity { pid, started, boot: boot.to_owned() };
     let at =
         |pid, group, started| Stat { pid, name: String::new(), is_dead: false, parent: 1, group, started };
@@ -32,7 +32,7 @@ fn a_recorded_group_is_believed_by_its_leader_or_by_a_tag_in_it() {
 }
 
 #[test]
-fn only_what_is_numbered_as_we_are_and_held_by_a_dead_process_of_this_home_is_meant() {
+fn sweep_targets_only_processes_of_dead_holders_of_this_home() {
     let living = ProcessIdentity::of(std::process::id()).unwrap();
     let dead = ProcessIdentity { started: living.started + 1, ..living.clone() };
     let tag = |home: &str, namespace, holder: &ProcessIdentity| {
