@@ -97,15 +97,11 @@ impl NpmRecord {
 
 /// The name of a record's files at npm acpx, without extension.
 pub(super) fn file_stem(id: &RecordId) -> String {
-    let mut stem = String::new();
-    for byte in id.as_str().bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
-            stem.push(char::from(byte));
-        } else {
-            stem.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    stem
+    let encode = |byte: u8| {
+        let is_plain = byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte);
+        if is_plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    id.as_str().bytes().map(encode).collect()
 }
 
 fn check_schema(fields: &Map<String, Value>) -> Result<(), Damage> {

@@ -107,13 +107,13 @@ impl WriteQueue {
     }
 
     fn serve(&self, writes: &[WriteOperation], replies: Vec<WriteWaiter>) {
-        let mut writer = self.writer.lock();
+        let mut connection = self.writer.lock();
         let (answers, is_long) = if writes.is_empty() {
-            (Vec::new(), writer.has_log())
+            (Vec::new(), connection.has_log())
         } else {
-            (writer.commit(writes), writer.has_long_log())
+            (connection.commit(writes), connection.has_long_log())
         };
-        drop(writer);
+        drop(connection);
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (waiting, answer) in replies.into_iter().zip(answers) {
             waiting.send(answer);
