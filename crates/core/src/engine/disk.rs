@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_disk_never_answers_is_given_up_and_stops_nobody_else() {
+    async fn query_of_a_dead_disk_times_out_and_blocks_no_other_path() {
         let disk = Disk::default();
         let mut stuck = Vec::new();
         for asker in 0..2 * OPEN {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_many_who_ask_about_one_path_at_once_all_are_answered() {
+    async fn concurrent_queries_of_one_path_are_all_answered() {
         let disk = Disk::default();
         let mut asked = JoinSet::new();
         for number in 0..100 {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_that_answers_after_all_is_asked_again() {
+    async fn disk_that_recovers_is_queried_again() {
         let disk = Disk::default();
         let (answer, asked) = mpsc::channel::<()>();
         let slow = move || asked.recv().is_ok();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_disks_are_dead_it_is_said_that_there_are_too_many() {
+    async fn too_many_dead_disks_have_their_own_error() {
         let disk = Disk::default();
         let mut stuck = Vec::new();
         for number in 0..OPEN {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -19,12 +19,10 @@ use crate::tools::{Spawner, StrayProcesses, Tag};
 
 mod agent;
 mod api;
-mod attach_count;
-mod count_guard;
 mod disk;
 mod ops;
 mod permissions;
-mod reservations;
+mod registry;
 mod restore;
 mod session;
 mod stream;
@@ -39,15 +37,14 @@ pub use api::request::{NewSession, RestoreSession, Servers};
 pub use api::session_handle::{Hold, Session, SessionStatus, UnclaimedSession};
 pub use api::settings::EngineSettings;
 pub use api::turn_handle::{TurnEnd, TurnInsertion, TurnTicket};
-pub use ops::agent_sessions::ListLookup;
-pub use ops::delete::AtAgent;
+pub use ops::adopt_fork::Forked;
+pub use ops::agent_sessions::{AtAgent, ListLookup};
 pub use ops::probe::{Examination, Trial};
 pub use permissions::denied::is_denial;
 pub use permissions::request::{
     ClientDecision, ClientOffer, QuestionKind, RequestedPermission, ResponderRequest,
 };
-pub use reservations::Reservation;
-pub use restore::fork::Forked;
+pub use registry::Reservation;
 pub(crate) use session::commands::OpenTurnRef;
 pub use session::wait_reason::WaitReason;
 pub use stream::follow::Follower;
@@ -56,12 +53,10 @@ pub use stream::record_follower::RecordFollower;
 use agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
 use agent::live_agent::LiveIds;
 use agent::output_tail::OutputTail;
-use attach_count::AttachCounts;
-pub(crate) use count_guard::CountGuard;
 pub(crate) use disk::Disk;
-use reservations::Reservations;
-use restore::fork::Past;
-use session::journal::{NewRecord, ScopeSuccessor, SessionJournal};
+pub(crate) use registry::CountGuard;
+use registry::{AttachCounts, Reservations};
+use session::journal::{NewRecord, Past, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;
 use stream::follow::EventTail;
 
@@ -79,7 +74,7 @@ pub struct Engine(Arc<EngineInner>);
 struct EngineInner {
     shared: EngineContext,
     /// The sessions with a task; `None` after the shutdown.
-    running: tokio::sync::Mutex<Option<HashMap<RecordId, RunningSession>>>,
+    running: Mutex<Option<HashMap<RecordId, RunningSession>>>,
     /// Changes whenever a session begins.
     begun: watch::Sender<()>,
     reservations: Reservations,
@@ -132,7 +127,7 @@ impl Engine {
             disk: Disk::default(),
             spawner,
         };
-        let running = tokio::sync::Mutex::new(Some(HashMap::new()));
+        let running = Mutex::new(Some(HashMap::new()));
         Self(Arc::new(EngineInner {
             shared,
             running,
@@ -173,36 +168,25 @@ impl Engine {
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, UnclaimedSession, WakeOutcome), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
-        let seed = NewRecord {
-            id: record.clone(),
-            agent: new.agent.clone(),
-            cwd: new.cwd.clone(),
-            real_cwd: real_cwd.clone(),
-            additional_directories: new.additional_directories.clone(),
-            mcp_servers: new.mcp_servers.kept(),
-            scope: new.scope,
-        };
+        let launch = LaunchSpec::of_new(&new, real_cwd.clone());
+        let NewSession {
+            agent,
+            cwd,
+            additional_directories,
+            mcp_servers,
+            scope,
+            besides,
+            capabilities,
+            start_wait,
+            ..
+        } = new;
+        let mcp_servers = mcp_servers.kept();
+        let id = record.clone();
+        let seed = NewRecord { id, agent, cwd, real_cwd, additional_directories, mcp_servers, scope };
         let tail = Arc::new(EventTail::new(None));
         let journal = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
-        let launch = LaunchSpec {
-            agent: new.agent,
-            cwd: new.cwd,
-            real_cwd: Some(real_cwd),
-            asked_by: None,
-            additional_directories: new.additional_directories,
-            environment: new.environment,
-            mcp_servers: new.mcp_servers,
-            login: Some(new.login),
-            logged_in: new.logged_in,
-            besides: new.besides.clone(),
-            capabilities: new.capabilities.clone(),
-            start_wait: new.start_wait,
-            words: OutputTail::default(),
-        };
         let session = {
-            let mut running = self.0.running.lock().await;
-            let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
-            running.retain(|_, known| !*known.done.borrow());
+            let mut running = self.sessions(&record).await?;
             if running.contains_key(&record) {
                 return Err(SessionError::Busy(record));
             }
@@ -213,7 +197,6 @@ impl Engine {
             session
         };
         let unclaimed = UnclaimedSession::new(session.clone());
-        let NewSession { besides, capabilities, start_wait, .. } = new;
         let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::default() };
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
@@ -278,9 +261,7 @@ impl Engine {
     pub async fn attach(&self, record: &RecordId, restore: &RestoreSession) -> Result<Session, SessionError> {
         loop {
             let mut going = {
-                let mut running = self.0.running.lock().await;
-                let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
-                running.retain(|_, known| !*known.done.borrow());
+                let mut running = self.sessions(record).await?;
                 match (running.get(record), self.0.reservations.end_of(record)) {
                     (Some(known), _) if !known.session.is_over() => return Ok(known.session.clone()),
                     (Some(known), _) => known.done.clone(),
@@ -300,10 +281,20 @@ impl Engine {
         }
     }
 
+    /// The sessions whose tasks have not ended; an error for this record after the shutdown.
+    async fn sessions(
+        &self,
+        record: &RecordId,
+    ) -> Result<MappedMutexGuard<'_, HashMap<RecordId, RunningSession>>, SessionError> {
+        let running = MutexGuard::try_map(self.0.running.lock().await, Option::as_mut);
+        let mut running = running.map_err(|_| SessionError::ShutDown(record.clone()))?;
+        running.retain(|_, known| !*known.done.borrow());
+        Ok(running)
+    }
+
     /// The running session of a record, if it has one.
     pub async fn running(&self, record: &RecordId) -> Result<Option<Session>, SessionError> {
-        let running = self.0.running.lock().await;
-        let running = running.as_ref().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+        let running = self.sessions(record).await?;
         Ok(running.get(record).map(|known| known.session.clone()).filter(|session| !session.is_over()))
     }
 

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_with_one_agent_until_it_is_forgotten_and_shows_nothing_of_itself() {
+    fn login_is_remembered_for_one_agent_and_never_shown() {
         let (this, other) = (AgentSpec::new("this", [""; 0]), AgentSpec::new("other", [""; 0]));
         let (logged_in, given) = (ClientLogin::default(), ClientLogin::default());
         assert!(!logged_in.is_there());

@@ -11,51 +11,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acp::{Capabilities, login_ways};
+use crate::acp::login_ways;
 use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginMethodKind, ProtocolVersion, Timestamp};
 use crate::store::{Store, StoreError};
 use crate::tools::Environment;
 
 use super::launch_spec::LaunchSpec;
-use super::live_agent;
-use super::live_agent::FailedStart;
-use crate::engine::{Engine, EngineContext, NewSession, SessionError};
+use crate::engine::EngineContext;
 
 /// Separates the files of an entry from the day it was stored on.
 const DAY: &str = " on day ";
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
-impl Engine {
-    /// An agent's `initialize` result, from the cache or from a process that is started for this alone and ended before
-    /// this returns.
-    pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
-        let launch = LaunchSpec::alone(with);
-        let shared = &self.0.shared;
-        if let Some(answer) = remembered(shared, &launch).await? {
-            return Ok(answer.into());
-        }
-        self.real_directory(&launch.cwd).await?;
-        // Agents advertise the same capabilities before a login.
-        let launch = LaunchSpec { login: None, ..launch };
-        let started = live_agent::start(launch, shared.clone(), &live_agent::unused_mark(), None).await;
-        let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let answer = Arc::clone(agent.connection.answer());
-        agent.end(shared.settings.process).await;
-        Ok(answer)
-    }
-}
-
-impl Engine {
-    /// An agent's capabilities, if they are cached. Starts nothing.
-    pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
-        let answer = remembered(&self.0.shared, &LaunchSpec::alone(of)).await?;
-        Ok(answer.as_deref().map(Capabilities::of_answer))
-    }
-}
-
-async fn remembered(shared: &EngineContext, launch: &LaunchSpec) -> Result<Option<String>, SessionError> {
+/// The cached result of an agent.
+pub(crate) async fn remembered(
+    shared: &EngineContext,
+    launch: &LaunchSpec,
+) -> Result<Option<String>, StoreError> {
     let Some(build) = build(shared, launch).await else { return Ok(None) };
-    Ok(of_build(shared, &build).await?)
+    of_build(shared, &build).await
 }
 
 /// Appended to the command line of an entry for clients without a terminal. No argument of a program can contain NUL.
@@ -164,12 +138,12 @@ fn file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::EngineSettings;
+    use crate::engine::{Engine, EngineSettings, NewSession};
     use crate::model::{AbsolutePath, HostId};
     use crate::store::MemoryStore;
 
     #[tokio::test]
-    async fn clients_with_and_without_a_terminal_keep_their_answers_side_by_side() {
+    async fn initialize_results_are_cached_per_terminal_capability() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = Engine::new(Arc::clone(&store), HostId::new("h").unwrap(), EngineSettings::default());
         let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
@@ -191,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_terminal_login_is_shared_by_all_clients() {
+    async fn initialize_result_without_terminal_login_is_shared_by_all_clients() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = Engine::new(store, HostId::new("h").unwrap(), EngineSettings::default());
         let agent = AgentSpec::new("/bin/sh", Vec::<String>::new());
@@ -203,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_of_an_agent_is_part_of_its_build_and_a_file_that_it_writes_is_not() {
+    fn agent_build_contains_its_script_but_not_its_output_files() {
         let directory = tempfile::tempdir().unwrap();
         let cwd = directory.path().canonicalize().unwrap();
         for (arguments, is_part) in [

@@ -48,39 +48,35 @@ pub(crate) struct PersistedLaunchSpec {
 }
 
 impl LaunchSpec {
+    /// The spec of a new session's agent, in this real directory.
+    pub(crate) fn of_new(new: &NewSession, real_cwd: AbsolutePath) -> Self {
+        let NewSession { agent, additional_directories, besides, start_wait, .. } = new.clone();
+        let real_cwd = Some(real_cwd);
+        Self { agent, additional_directories, besides, start_wait, real_cwd, ..Self::alone(new.clone()) }
+    }
+
     /// The spec of an agent that will have no session.
     pub(crate) fn alone(with: NewSession) -> Self {
-        let NewSession {
-            agent,
-            cwd,
-            environment,
-            mcp_servers,
-            login,
-            logged_in,
-            capabilities,
-            start_wait,
-            ..
-        } = with;
+        let NewSession { agent, cwd, environment, mcp_servers, login, logged_in, capabilities, .. } = with;
         // Only this client waits for the agent.
-        let agent = match start_wait {
+        let agent = match with.start_wait {
             Some(wait) => agent.with_start_timeout(wait),
             None => agent,
         };
-        let (additional_directories, login, words) = (Vec::new(), Some(login), OutputTail::default());
         Self {
             agent,
             cwd,
             real_cwd: None,
             asked_by: None,
-            additional_directories,
+            additional_directories: Vec::new(),
             environment,
             mcp_servers,
-            login,
+            login: Some(login),
             logged_in,
             besides: None,
             capabilities,
             start_wait: None,
-            words,
+            words: OutputTail::default(),
         }
     }
 
@@ -164,9 +160,8 @@ impl LaunchSpec {
     /// Puts the session's own values back.
     pub(crate) fn restore(&mut self, persisted: PersistedLaunchSpec) {
         let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted;
-        self.agent = agent;
-        self.additional_directories = additional_directories;
-        self.mcp_servers = mcp_servers;
+        (self.agent, self.additional_directories, self.mcp_servers) =
+            (agent, additional_directories, mcp_servers);
     }
 
     /// Whether the agent has another command line or protocol version than ours.
@@ -183,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_is_not_started_while_the_disk_of_one_of_its_directories_does_not_answer() {
+    async fn agent_is_not_started_while_a_disk_of_its_directories_hangs() {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| AbsolutePath::from_path(&home.path().join(name)).unwrap();
         let (slow, living) = (path("slow"), path("living"));

@@ -48,23 +48,31 @@ pub(crate) struct LiveAgent {
     /// Files and terminals it uses through acpx.
     pub(crate) tools: Box<Tools>,
     /// Lines that are not sent yet.
-    pub(crate) sending: SendQueue,
+    pub(crate) send_queue: SendQueue,
     /// The directory that its start resolved, if the record has to store it.
-    pub(crate) settled: Option<Box<DirectoryChange>>,
+    pub(crate) directory_change: Option<Box<DirectoryChange>>,
     /// Processes it started outside its process group.
     strays: StrayProcesses,
     /// Completes when the agent has closed its stdin without exiting, or has exited and its last output is read. `None`
     /// once handled.
-    deaf: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    input_closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// An event of a running agent.
-pub(crate) enum LiveAgentEvent {
+/// An event of a session's agent.
+pub(crate) enum AgentEvent {
+    Started(Box<Started>),
+    /// The agent was ended on request.
+    Ended(AgentExitReport),
+    /// The leftovers of an agent that exited by itself were ended or given up.
+    Cleared(AgentExitReport),
     /// A received message; `None` when the connection has ended.
-    Said(Option<ReceivedMessage>),
+    Message(Option<ReceivedMessage>),
     /// A tool request has an outcome, or terminals have new output.
-    Done(Option<(ToolRequestOrigin, ToolOutcome)>),
+    ToolOutcome(Option<(ToolRequestOrigin, ToolOutcome)>),
 }
+
+/// An agent that has answered `initialize`, and the lines that were exchanged until then.
+pub(crate) type Started = Result<(LiveAgent, Vec<RedactedLine>), FailedStart>;
 
 /// Starts the agent of a record, in the directory that the record was created in.
 pub(crate) async fn start_for(
@@ -72,10 +80,10 @@ pub(crate) async fn start_for(
     mut launch: LaunchSpec,
     shared: EngineContext,
     predecessor: Option<watch::Receiver<bool>>,
-) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
-    let settled = launch.settle(&shared.disk, &record).await?;
+) -> Started {
+    let directory_change = launch.settle(&shared.disk, &record).await?;
     let (agent, lines) = start(launch, shared, record.as_str(), predecessor).await?;
-    Ok((LiveAgent { settled: settled.map(Box::new), ..agent }, lines))
+    Ok((LiveAgent { directory_change: directory_change.map(Box::new), ..agent }, lines))
 }
 
 /// Sends `initialize` on behalf of the client that the agent is started for.
@@ -96,14 +104,14 @@ pub(crate) async fn start(
     shared: EngineContext,
     mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
-) -> Result<(LiveAgent, Vec<RedactedLine>), FailedStart> {
+) -> Started {
     if let Some(mut gone) = predecessor {
         // Agents refuse a second process on the same session as "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
     // The secrets of this login are masked in the agent's lines, even if the client logs in or out during the start.
     launch.logged_in = launch.logged_in.as_it_is();
-    let told = launch.told_paths(&shared.disk).await;
+    let told = launch.public_paths(&shared.disk).await;
     let files = Files::new(launch.roots(&shared.disk).await?, shared.disk.clone());
     launch.environment = launch.environment.with(RECORD_VARIABLE, mark).telling(told);
     let LaunchSpec { agent, cwd, environment, .. } = &launch;
@@ -114,12 +122,13 @@ pub(crate) async fn start(
     let (start_limit, grace) = (launch.start_limit(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // Spawning a program from a disk that does not respond can hang.
-    let late = |said| slow_start(agent, start_limit, said);
+    let (missed, limit) = (MissedDeadline::Initialize, start_limit);
+    let late = |said| AgentError::SlowStart { agent: label(agent), missed: missed.clone(), limit, said };
     let spawned = tokio::time::timeout(start_limit, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
     let (mut process, pipes) = spawned?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
-    launch.words.are_of(&process, &peer);
+    launch.words.attach(&process, &peer);
     let is_flooded = || peer.end() == Some(DisconnectReason::Flooded);
     let called = agent.label();
     let initialize = initialize(&called, &launch, peer.clone(), incoming);
@@ -132,8 +141,7 @@ pub(crate) async fn start(
                 Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
-                    let how = exit_words(process.exited_within(EXIT_LAG).await);
-                    let said = launch.censor(&said(&mut process, &peer).await);
+                    let (how, said) = last_output(&mut process, &peer, &launch).await;
                     FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
                 }
             }
@@ -144,8 +152,7 @@ pub(crate) async fn start(
             FailedStart::new(AgentError::Flooded { agent, limit, during: "of garbage".to_owned() }, lines)
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
-            let how = exit_words(process.exited_within(EXIT_LAG).await);
-            let said = launch.censor(&said(&mut process, &peer).await);
+            let (how, said) = last_output(&mut process, &peer, &launch).await;
             let agent = label(agent);
             // For a remote agent this was our relay process, which exits if it cannot reach the agent.
             let error = match program {
@@ -169,15 +176,6 @@ pub(crate) async fn start(
         AgentRun { process: identity, since, ended }
     });
     Err(failed)
-}
-
-fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
-    AgentError::SlowStart { agent: label(agent), missed: MissedDeadline::Initialize, limit, said }
-}
-
-/// The mark of an agent that has no session.
-pub(crate) fn unused_mark() -> String {
-    crate::wire::new_uuid().to_string()
 }
 
 /// A failed start, with the lines that were exchanged.
@@ -287,30 +285,38 @@ impl Leftover {
 impl LiveAgent {
     /// An agent with an empty send queue and no tool requests.
     fn new(connection: AgentConnection, process: AgentProcess, files: Files, strays: StrayProcesses) -> Self {
-        let (tools, sending) = (Box::new(Tools::new(files)), SendQueue::default());
+        let (tools, send_queue) = (Box::new(Tools::new(files)), SendQueue::default());
         let peer = connection.peer().clone();
         let exited = process.exited();
-        let deaf = async move {
+        let input_closed = async move {
             peer.write_failed().await;
             if tokio::time::timeout(EXIT_LAG, exited).await.is_ok() {
                 // Its last output may still be in the pipe. If another process holds the pipe open, it never ends.
                 tokio::time::sleep(EXIT_LAG).await;
             }
         };
-        Self { connection, process, tools, sending, settled: None, strays, deaf: Some(Box::pin(deaf)) }
+        Self {
+            connection,
+            process,
+            tools,
+            send_queue,
+            directory_change: None,
+            strays,
+            input_closed: Some(Box::pin(input_closed)),
+        }
     }
 
     /// The next event. Cancel safe.
-    pub(crate) async fn next(&mut self, known: MessageContext<'_>) -> LiveAgentEvent {
+    pub(crate) async fn next(&mut self, known: MessageContext<'_>) -> AgentEvent {
         loop {
-            let has_room = self.sending.has_room();
+            let has_room = self.send_queue.has_room();
             tokio::select! {
-                said = self.connection.recv(known), if has_room => return LiveAgentEvent::Said(said),
-                done = self.tools.next(), if has_room => return LiveAgentEvent::Done(done),
+                said = self.connection.recv(known), if has_room => return AgentEvent::Message(said),
+                done = self.tools.next(), if has_room => return AgentEvent::ToolOutcome(done),
                 // `recv` then reports the end of the connection.
-                _ = self.sending.failed() => self.connection.peer().abort(),
-                () = or_pending(self.deaf.as_mut()) => {
-                    self.deaf = None;
+                _ = self.send_queue.failed() => self.connection.peer().abort(),
+                () = or_pending(self.input_closed.as_mut()) => {
+                    self.input_closed = None;
                     self.connection.peer().abort();
                 }
             }
@@ -331,24 +337,24 @@ impl LiveAgent {
             },
             _ => AgentError::Died {
                 agent: label(&launch.agent),
-                how: self.how_it_went().await,
-                said: self.said_without_secrets().await,
+                how: self.exit_description().await,
+                said: self.redacted_stderr().await,
             },
         };
         (error, Leftover::of(self, settings.process))
     }
 
-    async fn how_it_went(&mut self) -> String {
+    async fn exit_description(&mut self) -> String {
         // The exit of an agent that closed its stdin was already waited for.
-        let lag = if self.deaf.is_some() { EXIT_LAG } else { Duration::ZERO };
+        let lag = if self.input_closed.is_some() { EXIT_LAG } else { Duration::ZERO };
         match self.process.exited_within(lag).await {
             None if self.connection.peer().has_write_failed() => "it closed its input".to_owned(),
-            exit => exit_words(exit),
+            exit => describe_exit(exit),
         }
     }
 
     /// The last lines of its stderr.
-    async fn said_without_secrets(&mut self) -> Vec<String> {
+    async fn redacted_stderr(&mut self) -> Vec<String> {
         let words = self.process.last_words().await;
         words.iter().map(|line| self.connection.without_secrets(line)).collect()
     }
@@ -356,12 +362,12 @@ impl LiveAgent {
     /// Ends the agent: writes the queued lines, closes its stdin, and reads its remaining output so that it can finish.
     /// Returns the first of that output, to be stored.
     pub(crate) async fn end(self, grace: GracePeriods) -> AgentExitReport {
-        let Self { mut connection, process, tools, mut sending, strays, .. } = self;
+        let Self { mut connection, process, tools, mut send_queue, strays, .. } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
             let all = async {
-                drop(sending.all_sent().await);
+                drop(send_queue.all_sent().await);
                 drop(peer.close().await);
             };
             if tokio::time::timeout(grace.eof, all).await.is_err() {
@@ -438,7 +444,7 @@ impl LaunchSpec {
     /// Variables whose names mark a secret and whose values are existing paths, such as that of a credentials file.
     /// They are not masked, because the agent's messages about files must still name them. A path that is not found, or
     /// not in time, stays a secret.
-    async fn told_paths(&self, disk: &Disk) -> Vec<OsString> {
+    async fn public_paths(&self, disk: &Disk) -> Vec<OsString> {
         let mut told = Vec::new();
         for (name, paths) in self.environment.secret_paths() {
             let mut are_there = false;
@@ -475,7 +481,13 @@ async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
     if words.is_empty() { peer.garbage().recent } else { words }
 }
 
-fn exit_words(exit: Option<ProcessExit>) -> String {
+/// How a process exited, and its output outside the protocol.
+async fn last_output(process: &mut AgentProcess, peer: &Peer, launch: &LaunchSpec) -> (String, Vec<String>) {
+    let how = describe_exit(process.exited_within(EXIT_LAG).await);
+    (how, launch.censor(&said(process, peer).await))
+}
+
+fn describe_exit(exit: Option<ProcessExit>) -> String {
     exit.map_or_else(|| "it closed its output".to_owned(), |exit| exit.to_string())
 }
 
@@ -580,7 +592,7 @@ mod tests {
             mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
             ..LaunchSpec::alone(NewSession::new(agent, cwd, environment))
         };
-        let told = launch.told_paths(&Disk::default()).await;
+        let told = launch.public_paths(&Disk::default()).await;
         assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
         launch.environment = launch.environment.telling(told);
         let said = |secrets: [&str; 8]| {
@@ -593,7 +605,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_agent_left_and_would_not_go_is_kept_with_how_it_ended() {
+    async fn process_that_cannot_be_ended_is_added_to_the_agents_exit() {
         let at = Timestamp::from_millis(7).unwrap();
         let run = |words: &str| AgentRun {
             process: ProcessIdentity { pid: 7, started: 8, boot: "boot".to_owned() },
@@ -612,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_live_once_and_only_while_it_is_held() {
+    fn live_session_id_is_reserved_once_and_released_on_drop() {
         let ids = LiveIds::default();
         let agent = AgentSpec::new("a", ["x"]);
         let session = || AcpSessionId::new("s").unwrap();

@@ -2,16 +2,11 @@
 //!
 //! Every start of an agent logs in before any other request: with the method that its client used before, or else with
 //! the first method that has a credential. The credential is in the agent's environment, not in the request.
-//!
-//! A login or logout on request runs in its own process. Agents usually store a login for all their processes; for one
-//! that keeps it in memory, acpx repeats it at each start. The agent's elicitations go to the client that logs in. The
-//! process is not reused for a session, because it has neither the session's directory nor the environment of its
-//! client, and it is no run of a record.
+//! The agent's elicitations go to the client that logs in.
 
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use crate::acp::client::{
     AgentConnection, AgentResponse, MessageContext, OutgoingLine, ParsedMessage, ReceivedMessage,
@@ -22,79 +17,13 @@ use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, S
 use crate::wire::RpcError;
 
 use super::launch_spec::LaunchSpec;
-use super::live_agent;
-use super::live_agent::{FailedStart, LiveAgent};
 use crate::engine::permissions::dispatch::elicited;
 use crate::engine::permissions::request::{DecisionEvent, PendingDecisions, RequestDetails, ResponderSender};
-use crate::engine::{Engine, NewSession, ResponderRequest, SessionError};
 
-/// How long a user may take to log in, perhaps with a browser.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// How long an agent may take to log out, which involves no user.
-const LOGOUT_LIMIT: Duration = Duration::from_secs(30);
 /// Params for masking the stored reply to an elicitation. None are needed: when a user answers, no line is stored.
 const NOTHING_KEPT: &str = "null";
 /// How many bytes an agent may send during an automatic login.
 const MOST_BYTES: u64 = 1 << 20;
-
-impl Engine {
-    /// Logs the user in with one of the agent's methods and the client's extra params. The responder receives the agent's
-    /// elicitations; those it does not answer are declined. A successful login is repeated at each start of the agent
-    /// that gets the same [`ClientLogin`](crate::engine::ClientLogin).
-    pub async fn log_in(
-        &self,
-        with: NewSession,
-        way: &str,
-        responder: mpsc::Sender<ResponderRequest>,
-    ) -> Result<(), SessionError> {
-        let (agent, logged_in, besides) = (with.agent.clone(), with.logged_in.clone(), with.besides.clone());
-        let request = |agent: &LiveAgent| agent.connection.login(way, besides.as_ref());
-        self.ask_alone(with, ("authenticate", PATIENCE), Some(&responder), request).await?;
-        logged_in.remember(agent, way, besides);
-        Ok(())
-    }
-
-    /// Logs the user out. No login is repeated from then on, even if the agent does not support logout.
-    pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
-        with.logged_in.forget();
-        let besides = with.besides.clone();
-        let request = |agent: &LiveAgent| agent.connection.logout(besides.as_ref());
-        self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, request).await
-    }
-
-    async fn ask_alone(
-        &self,
-        with: NewSession,
-        (method, limit): (&str, Duration),
-        responder: Option<&ResponderSender>,
-        request: impl FnOnce(&LiveAgent) -> Option<OutgoingLine>,
-    ) -> Result<(), SessionError> {
-        self.real_directory(&with.cwd).await?;
-        let launch = LaunchSpec { login: None, ..LaunchSpec::alone(with) };
-        let shared = self.0.shared.clone();
-        let started =
-            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
-        let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let label = || launch.agent.label().into_owned();
-        let Some(request) = request(&agent) else {
-            agent.end(shared.settings.process).await;
-            return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
-        };
-        let answered =
-            match tokio::time::timeout(limit, ask(&mut agent.connection, request, responder, |_| true)).await
-            {
-                Ok(Ok(answered)) => answered,
-                Ok(Err(_)) => {
-                    let (error, leftover) = agent.into_leftover(&launch, &shared.settings).await;
-                    drop(leftover.task.await);
-                    return Err(error.into());
-                }
-                Err(_) => Err(AgentError::Unresponsive { agent: label(), method: method.to_owned() }),
-            };
-        agent.end(shared.settings.process).await;
-        Ok(answered?)
-    }
-}
 
 /// Repeats the client's login, or else uses the first method that has a credential. The error is `None` if the agent
 /// exited.
@@ -152,7 +81,7 @@ fn by_credential(
 }
 
 /// Why there is no reply.
-enum LoginReplyError {
+pub(crate) enum LoginReplyError {
     /// The agent exited.
     Gone,
     /// It sent more than the limit.
@@ -160,7 +89,7 @@ enum LoginReplyError {
 }
 
 /// Sends a request and returns its reply. Every line goes to `keep`, which returns whether more may follow.
-async fn ask(
+pub(crate) async fn ask(
     connection: &mut AgentConnection,
     request: OutgoingLine,
     responder: Option<&ResponderSender>,

@@ -13,7 +13,7 @@ pub(crate) struct OutputTail(Arc<Lock<Option<(StderrTail, WeakPeer)>>>);
 
 impl OutputTail {
     /// Switches to this process.
-    pub(crate) fn are_of(&self, process: &AgentProcess, peer: &Peer) {
+    pub(crate) fn attach(&self, process: &AgentProcess, peer: &Peer) {
         let heard = (process.tail(), peer.downgrade());
         *self.0.lock() = Some(heard);
     }

@@ -51,7 +51,7 @@ impl RemoteHostState {
     }
 
     /// Applies an event of the record.
-    pub(crate) fn hear(&mut self, record: &RecordId, event: &Event, content: &Content) {
+    pub(crate) fn apply_event(&mut self, record: &RecordId, event: &Event, content: &Content) {
         if event.lineage != self.lineage {
             return;
         }
@@ -72,7 +72,7 @@ impl RemoteHostState {
                 }
             }
             // The state update that starts a turn is stored before the turn.
-            _ if says_state(event) => self.works_on = own_prompt(record, &event.body),
+            _ if is_state_update(event) => self.works_on = own_prompt(record, &event.body),
             _ => {}
         }
     }
@@ -127,7 +127,7 @@ impl RemoteHostState {
 }
 
 /// Whether a line is a state update of the agent.
-fn says_state(event: &Event) -> bool {
+fn is_state_update(event: &Event) -> bool {
     event.direction == Direction::FromAgent
         && memchr::memmem::find(event.body.as_bytes(), b"state_update").is_some()
 }
@@ -149,8 +149,8 @@ mod tests {
         RecordId::new("r").unwrap()
     }
 
-    fn far(events: &[(Direction, EventKind, String)]) -> RemoteHostState {
-        let mut far = RemoteHostState::new(LineageIndex::FIRST);
+    fn host(events: &[(Direction, EventKind, String)]) -> RemoteHostState {
+        let mut host = RemoteHostState::new(LineageIndex::FIRST);
         for (seq, (direction, kind, body)) in (1..).zip(events) {
             let event = Event {
                 seq: Seq(seq),
@@ -162,9 +162,9 @@ mod tests {
                 kind: *kind,
                 body: body.as_str().into(),
             };
-            far.hear(&record(), &event, &acp::content(&event));
+            host.apply_event(&record(), &event, &acp::content(&event));
         }
-        far
+        host
     }
 
     fn fact(fact: &Fact) -> (Direction, EventKind, String) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stopped_here_is_the_prompt_that_its_turn_was_about_and_nothing_else_is() {
+    fn only_a_cancelled_or_timed_out_turn_marks_its_prompt_stopped() {
         let cancelled = || ends(Some("cancelled"), None);
         let cases = [
             (vec![begins("q1"), cancelled()], Some("q1")),
@@ -211,18 +211,18 @@ mod tests {
             (vec![runs("another/q9"), begins("u"), cancelled()], Some("u")),
         ];
         for (events, expected) in cases {
-            assert_eq!(far(&events).stopped.as_deref(), expected, "{events:?}");
+            assert_eq!(host(&events).stopped.as_deref(), expected, "{events:?}");
         }
     }
 
     #[test]
-    fn a_prompt_was_asked_here_if_it_is_kept_here_whatever_its_name_says() {
-        let far = far(&[begins("q1")]);
-        assert_eq!(["q1", "q2"].map(|prompt| far.asked.contains(prompt)), [true, false]);
+    fn own_prompts_are_those_with_a_stored_request_id() {
+        let host = host(&[begins("q1")]);
+        assert_eq!(["q1", "q2"].map(|prompt| host.asked.contains(prompt)), [true, false]);
     }
 
     #[test]
-    fn the_last_number_is_that_of_an_update_or_an_answer_and_of_no_other_session() {
+    fn missed_cursor_follows_the_last_update_or_response() {
         let line = |kind, body: &str| (Direction::FromAgent, kind, body.to_owned());
         let update = |seq: u64| {
             format!(
@@ -235,8 +235,8 @@ mod tests {
             line(EventKind::Update, &update(7)),
             line(EventKind::Notification, &update(90)),
         ];
-        assert_eq!(far(&events).missed(), Some(Seq(8)));
-        assert_eq!(far(&[begins("q1")]).missed(), None);
-        assert_eq!(far(&[line(EventKind::Update, &update(u64::MAX))]).missed(), Some(Seq(u64::MAX)));
+        assert_eq!(host(&events).missed(), Some(Seq(8)));
+        assert_eq!(host(&[begins("q1")]).missed(), None);
+        assert_eq!(host(&[line(EventKind::Update, &update(u64::MAX))]).missed(), Some(Seq(u64::MAX)));
     }
 }

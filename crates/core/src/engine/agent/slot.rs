@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use crate::acp::client::{AgentConnection, MessageContext, ReceivedMessage, RedactedLine, SessionOffer};
+use crate::acp::client::{AgentConnection, MessageContext, ReceivedMessage, SessionOffer};
 use crate::acp::settings;
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, Fact, OfferedSettings,
@@ -19,26 +19,10 @@ use crate::tools::{GracePeriods, StrayProcesses, TerminationOutcome};
 
 use super::launch_spec::LaunchSpec;
 use super::live_agent::{
-    self, AgentExitReport, FailedStart, Leftover, LiveAgent, LiveAgentEvent, LiveId, LiveIds, or_pending,
+    self, AgentEvent, AgentExitReport, Leftover, LiveAgent, LiveId, LiveIds, Started, or_pending,
 };
 use super::remote_host::RemoteHostState;
-use crate::engine::tools::run::{ToolOutcome, ToolRequestOrigin};
 use crate::engine::{CountGuard, EngineContext};
-
-type Started = Result<(LiveAgent, Vec<RedactedLine>), FailedStart>;
-
-/// An event of a session's agent.
-pub(crate) enum AgentEvent {
-    Started(Box<Started>),
-    /// The agent was ended on request.
-    Ended(AgentExitReport),
-    /// The leftovers of an agent that exited by itself were ended or given up.
-    Cleared(AgentExitReport),
-    /// A received message; `None` when the connection has ended.
-    Message(Option<ReceivedMessage>),
-    /// A tool request has an outcome, or terminals have new output.
-    ToolOutcome(Option<(ToolRequestOrigin, ToolOutcome)>),
-}
 
 /// How many lines of an agent were discarded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +100,7 @@ impl AgentSlot {
 
     /// Whether the agent's send queue is full, so that client requests are refused.
     pub(crate) fn is_behind(&self) -> bool {
-        self.live.as_ref().is_some_and(|agent| !agent.sending.has_room())
+        self.live.as_ref().is_some_and(|agent| !agent.send_queue.has_room())
     }
 
     /// Whether a file or terminal request of the agent is being executed.
@@ -138,10 +122,6 @@ impl AgentSlot {
         self.remote_host.as_mut()
     }
 
-    pub(crate) fn set_remote_host(&mut self, remote_host: Option<RemoteHostState>) {
-        self.remote_host = remote_host;
-    }
-
     /// The protocol version of the running agent.
     pub(crate) fn version(&self) -> Option<ProtocolVersion> {
         self.live.as_ref().map(|agent| agent.connection.version())
@@ -161,16 +141,13 @@ impl AgentSlot {
             report = or_pending(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
                 AgentEvent::Cleared(report.unwrap_or_default())
             }
-            event = or_pending(self.live.as_mut().map(|agent| Box::pin(agent.next(context)))) => match event {
-                LiveAgentEvent::Said(message) => AgentEvent::Message(message),
-                LiveAgentEvent::Done(outcome) => AgentEvent::ToolOutcome(outcome),
-            },
+            event = or_pending(self.live.as_mut().map(|agent| Box::pin(agent.next(context)))) => event,
         }
     }
 
     /// A message that has already arrived, if the agent reads what it is sent.
     pub(crate) fn try_next(&mut self, context: MessageContext<'_>) -> Option<ReceivedMessage> {
-        self.live.as_mut().filter(|agent| agent.sending.has_room())?.connection.try_recv(context)
+        self.live.as_mut().filter(|agent| agent.send_queue.has_room())?.connection.try_recv(context)
     }
 
     /// Starts an agent, once the leftovers of the last one are cleared.
@@ -180,10 +157,15 @@ impl AgentSlot {
     }
 
     /// Takes over an agent that has started, and returns its run.
-    pub(crate) fn install(&mut self, agent: LiveAgent, now: Timestamp) -> AgentRun {
+    pub(crate) fn install(
+        &mut self,
+        agent: LiveAgent,
+        remote_host: Option<RemoteHostState>,
+        now: Timestamp,
+    ) -> AgentRun {
         let run = AgentRun { process: agent.process.identity().clone(), since: now, ended: None };
         self.run = Some(run.clone());
-        self.live = Some(agent);
+        (self.live, self.remote_host) = (Some(agent), remote_host);
         self.reported = LostLines { garbage: self.lost_lines().garbage, dropped: 0 };
         self.received = 0;
         self.offered = Arc::default();
@@ -272,12 +254,10 @@ impl AgentSlot {
         session: AcpSessionId,
         record: &RecordId,
     ) -> Result<(), RecordId> {
+        // A session that could not be restored is not live any more.
+        self.reserved = None;
         self.reserved = Some(ids.take(agent, session, record)?);
         Ok(())
-    }
-
-    pub(crate) fn release_id(&mut self) {
-        self.reserved = None;
     }
 
     pub(crate) fn has_reserved_id(&self) -> bool {

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_list_of_blocks_is_refused() {
+    fn prompt_that_is_no_list_of_blocks_is_refused() {
         assert_eq!(Prompt::text(" \n").unwrap_err(), PromptProblem::Empty);
         assert_eq!(Prompt::blocks("[]").unwrap_err(), PromptProblem::Empty);
         for text in ["", "{}", "\"hello\"", "[1,", "[1]", "[{}]", r#"[{"type":1}]"#] {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_go_out_as_they_are() {
+    fn prompt_blocks_are_sent_unchanged() {
         let text = r#"[{"type":"text" ,"text":"a","_meta":{"x":1e3}}]"#;
         assert_eq!(&*Prompt::blocks(text).unwrap().blocks, text);
     }

@@ -20,9 +20,9 @@ use super::turn_handle::TurnTicket;
 use crate::engine::permissions::request::ResponderRequest;
 use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
 use crate::engine::session::commands::{Forgetting, MoveError, OpenTurnRef, SessionCommand};
-use crate::engine::session::exit_reason::{ExitReasonCell, gone};
+use crate::engine::session::exit_reason::ExitReasonCell;
 use crate::engine::session::journal::ScopeSuccessor;
-use crate::engine::session::replies::{Deletion, PromptWaiter};
+use crate::engine::session::replies::{Deletion, PromptWaiter, WakeReply};
 use crate::engine::session::status::{AgentOffer, StatusPublisher};
 use crate::engine::stream::follow::{EventTail, Follower};
 use crate::engine::{
@@ -170,8 +170,7 @@ impl Session {
     /// Makes the session findable from a shell. If another open session has the scope, the store refuses and nothing
     /// changes.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
-        let (reply, answer) = oneshot::channel();
-        Ok(self.ask(SessionCommand::Scope(scope, reply), answer).await??)
+        Ok(self.ask(|reply| SessionCommand::Scope(scope, reply)).await??)
     }
 
     /// Prevents the agent, and later agents of the session, from being parked for idleness until the value is dropped.
@@ -198,18 +197,16 @@ impl Session {
 
     /// Starts the agent and restores the session if necessary, and returns how it was restored.
     pub async fn wake(&self, restore: RestoreSession) -> Result<WakeOutcome, SessionError> {
-        let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
-        self.awake(SessionCommand::Wake(Box::new(restore), reply), answer, start_wait).await
+        self.awake(|reply| SessionCommand::Wake(Box::new(restore), reply), start_wait).await
     }
 
     async fn awake(
         &self,
-        command: SessionCommand,
-        answer: oneshot::Receiver<Result<WakeOutcome, WakeError>>,
+        command: impl FnOnce(WakeReply) -> SessionCommand,
         start_wait: Option<Duration>,
     ) -> Result<WakeOutcome, SessionError> {
-        let awake = self.ask(command, answer);
+        let awake = self.ask(command);
         let awake = match start_wait {
             None => awake.await,
             Some(wait) => match tokio::time::timeout(wait, awake).await {
@@ -217,7 +214,14 @@ impl Session {
                 Err(_) => return Err(self.slow_start(wait, None).await),
             },
         };
-        awake?.map_err(|asleep| self.not_awake(asleep))
+        awake?.map_err(|asleep| match asleep {
+            WakeError::Agent(error) => SessionError::Agent(error),
+            WakeError::Closing => SessionError::Closing(self.record.clone()),
+            WakeError::Busy => SessionError::Busy(self.record.clone()),
+            WakeError::UnknownSession(session) => {
+                SessionError::NotInLineage { record: self.record.clone(), session }
+            }
+        })
     }
 
     /// Returns to an earlier ACP session of the record: the agent restores it, and it becomes the current one. If the
@@ -227,30 +231,15 @@ impl Session {
         session: AcpSessionId,
         restore: RestoreSession,
     ) -> Result<WakeOutcome, SessionError> {
-        let (reply, answer) = oneshot::channel();
         let start_wait = restore.start_wait;
-        self.awake(SessionCommand::Return(session, Box::new(restore), reply), answer, start_wait).await
-    }
-
-    fn not_awake(&self, asleep: WakeError) -> SessionError {
-        match asleep {
-            WakeError::Agent(error) => SessionError::Agent(error),
-            WakeError::Closing => SessionError::Closing(self.record.clone()),
-            WakeError::Busy => SessionError::Busy(self.record.clone()),
-            WakeError::UnknownSession(session) => {
-                SessionError::NotInLineage { record: self.record.clone(), session }
-            }
-        }
+        self.awake(|reply| SessionCommand::Return(session, Box::new(restore), reply), start_wait).await
     }
 
     /// The error for a client whose start wait has passed: names the step, or the request, that the agent has not
     /// finished.
     async fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> SessionError {
-        let (reply, answer) = oneshot::channel();
-        match self.ask(SessionCommand::SlowStart(wait, pass, reply), answer).await {
-            Ok(error) => SessionError::Agent(error),
-            Err(error) => error,
-        }
+        let asked = self.ask(|reply| SessionCommand::SlowStart(wait, pass, reply)).await;
+        asked.map_or_else(|error| error, SessionError::Agent)
     }
 
     /// Queues a prompt. Returns when it is persisted.
@@ -291,7 +280,7 @@ impl Session {
             Ok(Err(PromptRefusal::RequestExists)) => {
                 Err(SessionError::RequestExists { record: self.record.clone(), request })
             }
-            Err(_) => Err(gone(&self.exit_reason, &self.record)),
+            Err(_) => Err(self.exit_reason.error(&self.record)),
         }
     }
 
@@ -302,8 +291,7 @@ impl Session {
         request: &RequestId,
         responder: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<Option<Turn>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Join(request.clone(), responder, reply), answer).await
+        self.ask(|reply| SessionCommand::Join(request.clone(), responder, reply)).await
     }
 
     /// Sets the responder for turns whose own client is not known any more.
@@ -350,7 +338,7 @@ impl Session {
                 Err(_) => return Err(self.slow_start(wait, Some(id)).await),
             },
         };
-        let answer = answer.map_err(|_| gone(&self.exit_reason, &self.record))?;
+        let answer = answer.map_err(|_| self.exit_reason.error(&self.record))?;
         asked.pass = None;
         answer.map_err(|unpassed| match unpassed {
             ForwardError::Agent(error) => SessionError::Agent(error),
@@ -362,8 +350,7 @@ impl Session {
     /// Removes a requested setting, so that it is not restored any more: the option that a word means, or without one
     /// the mode. Returns what was requested. The agent need not run.
     pub async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Forget(word.map(Into::into), reply), answer).await
+        self.ask(|reply| SessionCommand::Forget(word.map(Into::into), reply)).await
     }
 
     /// Cancels the running turn, or a given one. No effect on a turn that is over.
@@ -382,8 +369,7 @@ impl Session {
 
     /// The open turns: the running one first, then the queued ones in order.
     pub(crate) async fn open_turns(&self) -> Result<Vec<OpenTurnRef>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::OpenTurns(reply), answer).await
+        self.ask(SessionCommand::OpenTurns).await
     }
 
     /// Cancels these turns, with the client's extra params, and waits until they are over. Returns the event of the
@@ -393,8 +379,7 @@ impl Session {
         turns: Vec<TurnId>,
         besides: Option<ExtraParams>,
     ) -> Result<Option<Seq>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::CancelTurns(turns, besides, reply), answer).await
+        self.ask(|reply| SessionCommand::CancelTurns(turns, besides, reply)).await
     }
 
     /// Moves the record to another directory, given with its real path; its session is restored there. Ends its agent,
@@ -407,8 +392,7 @@ impl Session {
         real_cwd: AbsolutePath,
     ) -> Result<Vec<AbsolutePath>, SessionError> {
         self.park().await?;
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Move { cwd, real_cwd, reply }, answer).await?.map_err(|error| match error {
+        self.ask(|reply| SessionCommand::Move { cwd, real_cwd, reply }).await?.map_err(|error| match error {
             MoveError::Busy => SessionError::Busy(self.record.clone()),
             MoveError::Store(error) => error.into(),
         })
@@ -416,63 +400,48 @@ impl Session {
 
     /// Sends a query about the agent's other sessions, if the agent runs.
     pub(crate) async fn query(&self, query: AgentQuery) -> Result<AgentResponse, AgentQueryError> {
-        let (reply, answer) = oneshot::channel();
-        let asked = self.ask(SessionCommand::Query(query, reply), answer).await;
+        let asked = self.ask(|reply| SessionCommand::Query(query, reply)).await;
         asked.unwrap_or(Err(AgentQueryError::NotRunning))
     }
 
     /// Closes the session: cancels its turns, sends the agent `session/close` and ends it. The record stays.
     pub async fn close(&self) -> Result<(), SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Close(None, reply), answer).await
+        self.ask(|reply| SessionCommand::Close(None, reply)).await
     }
 
     /// Closes the session, and in the same transaction moves its scope to another record.
     pub(crate) async fn close_for(&self, successor: ScopeSuccessor) -> Result<(), SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Close(Some(successor), reply), answer).await
+        self.ask(|reply| SessionCommand::Close(Some(successor), reply)).await
     }
 
     /// The record's writer, which otherwise only its task has.
     pub(crate) async fn writer(&self) -> Result<Option<SessionWriter>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Writer(reply), answer).await
-    }
-
-    /// Requests deletion without waiting; skipped if the command queue is full.
-    fn abandon(&self) {
-        let (reply, _) = oneshot::channel();
-        drop(self.commands.try_send(SessionCommand::TakeBack(reply)));
+        self.ask(SessionCommand::Writer).await
     }
 
     /// Closes the session and deletes the record. Returns the agent's reply to `session/delete`.
     pub(crate) async fn delete(&self, besides: Option<ExtraParams>) -> Result<Deletion, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Delete(besides, reply), answer).await
+        self.ask(|reply| SessionCommand::Delete(besides, reply)).await
     }
 
     /// Deletes the record, unless it was prompted since the session began.
     pub(crate) async fn delete_unless_prompted(&self) -> Result<Deletion, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::TakeBack(reply), answer).await
+        self.ask(SessionCommand::TakeBack).await
     }
 
     /// Whether the agent has these servers. An agent that is not started yet can still get them.
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::HasServers(servers.into(), reply), answer).await
+        self.ask(|reply| SessionCommand::HasServers(servers.into(), reply)).await
     }
 
     /// Whether the agent has these additional directories. An agent that is not started yet can still get them.
     pub async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::HasDirectories(directories.into(), reply), answer).await
+        self.ask(|reply| SessionCommand::HasDirectories(directories.into(), reply)).await
     }
 
     /// What the session waits for; `None` if only for its clients.
     pub async fn waiting(&self) -> Result<Option<WaitReason>, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(SessionCommand::Waiting(reply), answer).await
+        self.ask(SessionCommand::Waiting).await
     }
 
     /// Ends the agent and keeps the session, if no turn runs or is queued. The next prompt restores it.
@@ -486,8 +455,7 @@ impl Session {
     }
 
     async fn end_agent(&self, forgetting: Forgetting) -> Result<(), SessionError> {
-        let (reply, answer) = oneshot::channel();
-        let parked = self.ask(SessionCommand::Park(forgetting, reply), answer).await?;
+        let parked = self.ask(|reply| SessionCommand::Park(forgetting, reply)).await?;
         if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
     }
 
@@ -508,12 +476,17 @@ impl Session {
     }
 
     async fn send(&self, command: SessionCommand) -> Result<(), SessionError> {
-        self.commands.send(command).await.map_err(|_| gone(&self.exit_reason, &self.record))
+        self.commands.send(command).await.map_err(|_| self.exit_reason.error(&self.record))
     }
 
-    async fn ask<T>(&self, command: SessionCommand, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
-        self.send(command).await?;
-        answer.await.map_err(|_| gone(&self.exit_reason, &self.record))
+    /// Sends the command with a reply channel, and waits for the reply.
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> SessionCommand,
+    ) -> Result<T, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply)).await?;
+        answer.await.map_err(|_| self.exit_reason.error(&self.record))
     }
 }
 
@@ -555,7 +528,8 @@ impl UnclaimedSession {
 impl Drop for UnclaimedSession {
     fn drop(&mut self) {
         if let Some(session) = &self.0 {
-            session.abandon();
+            // Skipped if the command queue is full.
+            drop(session.commands.try_send(SessionCommand::TakeBack(oneshot::channel().0)));
         }
     }
 }

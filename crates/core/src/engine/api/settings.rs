@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
+    fn remote_agent_runs_through_the_relay_with_its_name_and_timeout() {
         let relay = Some(AgentSpec::new("/bin/acpx", ["remote-agent"]));
         let settings = EngineSettings { relay, ..EngineSettings::default() };
         let start_limit = Duration::from_secs(7);

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::model::{RecordId, RequestId, Seq, Turn, TurnId};
 
 use crate::engine::SessionError;
-use crate::engine::session::exit_reason::{ExitReasonCell, gone};
+use crate::engine::session::exit_reason::ExitReasonCell;
 
 /// An accepted prompt: it is persisted and will be sent.
 #[derive(Debug)]
@@ -67,6 +67,6 @@ impl TurnTicket {
 
     /// Waits for the turn to end, and returns the event that ended it and the agent's full result too.
     pub async fn end(self) -> Result<TurnEnd, SessionError> {
-        self.over.await.map_err(|_| gone(&self.exit_reason, &self.record))
+        self.over.await.map_err(|_| self.exit_reason.error(&self.record))
     }
 }

@@ -1,21 +1,25 @@
 //! Queries about an agent's own sessions: lists them, looks one up, deletes one. A running process of the agent is
 //! asked first, for a bounded time. If none replies, one process is started for all requests of the query. A session
 //! counts as not listed only if the list was read to its last page.
+//!
+//! A record is deleted here first, and always. If the agent cannot delete its session, the result says why.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use crate::acp::ExtraParams;
 use crate::acp::client::{
     AgentResponse, ListPage, ListedSession, MessageContext, OutgoingLine, ParsedMessage,
 };
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec, Record, RecordId};
 
+use super::standalone::StandaloneAgent;
 use crate::engine::agent::launch_spec::LaunchSpec;
-use crate::engine::agent::live_agent;
-use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
+use crate::engine::agent::live_agent::LiveAgent;
 use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
-use crate::engine::{Engine, EngineContext, NewSession, Session, SessionError};
+use crate::engine::session::replies::Deletion;
+use crate::engine::{Engine, NewSession, RestoreSession, Session, SessionError};
 
 /// How long a running agent may take to reply. It may handle requests one at a time, and be busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -33,6 +37,15 @@ pub enum ListLookup {
     Unread,
     /// The agent does not support `session/list`.
     NoList,
+}
+
+/// What happened to a deleted record's session on its agent.
+#[derive(Debug)]
+pub enum AtAgent {
+    /// The agent does not have it any more.
+    Deleted,
+    /// The agent may still have it, for this reason.
+    Kept(SessionError),
 }
 
 impl Engine {
@@ -107,6 +120,95 @@ impl Engine {
         }
     }
 
+    /// Deletes a record: closes its session as [`Session::close`](crate::engine::Session::close) does, sends a running
+    /// agent `session/delete`, and erases the conversation from the store. The record is then in no list and cannot be
+    /// restored. An unknown or already deleted record counts as deleted.
+    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
+        self.delete_here(record, None).await.map(drop)
+    }
+
+    /// Deletes a record without prompts and holds. Returns whether it did.
+    pub(crate) async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
+        let session = match self.attach(record, &RestoreSession::default()).await {
+            Err(SessionError::NoRecord(_)) => return Ok(false),
+            attached => attached?,
+        };
+        // From here on only this session writes to the record; a prompt before the deletion keeps the record.
+        let is_unprompted = self.record(record).await?.is_some_and(|kept| kept.is_unprompted());
+        if !is_unprompted || session.is_held() {
+            return Ok(false);
+        }
+        session.delete_unless_prompted().await?;
+        Ok(self.record(record).await?.is_none())
+    }
+
+    /// Deletes a record here and on its agent. If its agent does not run, one is started as `launch_values` describes, for at
+    /// most `limit`, to delete its session. The extra params of `launch_values` are forwarded.
+    pub async fn delete_everywhere(
+        &self,
+        record: &RecordId,
+        launch_values: RestoreSession,
+        limit: Duration,
+    ) -> Result<AtAgent, SessionError> {
+        let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
+        let agent = kept.agent.label().into_owned();
+        let method = "session/delete".to_owned();
+        match self.delete_here(record, launch_values.besides.clone()).await? {
+            Deletion::NotRunning => {
+                let asked = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
+                let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
+                Ok(asked.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))
+            }
+            Deletion::NotOffered => Ok(AtAgent::Kept(AgentError::NotOffered { agent, method }.into())),
+            Deletion::Unanswered => Ok(AtAgent::Kept(AgentError::Unresponsive { agent, method }.into())),
+            Deletion::Answered(answer) => {
+                Ok(answer.map_or_else(|error| AtAgent::Kept(error.into()), |()| AtAgent::Deleted))
+            }
+        }
+    }
+
+    async fn delete_here(
+        &self,
+        record: &RecordId,
+        besides: Option<ExtraParams>,
+    ) -> Result<Deletion, SessionError> {
+        loop {
+            let deleted = match self.attach(record, &RestoreSession::default()).await {
+                Ok(session) => match session.delete(besides.clone()).await {
+                    // The session ended before it received this; the next attempt starts it again.
+                    Err(SessionError::ShutDown(_)) => continue,
+                    deleted => deleted,
+                },
+                Err(error) => Err(error),
+            };
+            return match deleted {
+                Err(SessionError::NoRecord(_)) => Ok(Deletion::Answered(Ok(()))),
+                deleted => deleted,
+            };
+        }
+    }
+
+    /// Lets the agent delete the record's last session, in any process of that agent.
+    async fn delete_at_agent(&self, kept: Record, launch_values: RestoreSession) -> Result<(), SessionError> {
+        self.check_directory(&kept, &kept.cwd).await?;
+        let Record { agent, cwd, lineage, .. } = kept;
+        let moved = launch_values.agent.filter(|launch_values| launch_values.key() == agent.key());
+        let agent: AgentSpec = moved.unwrap_or(agent);
+        let not_offered = || {
+            let (agent, method) = (agent.label().into_owned(), "session/delete".to_owned());
+            SessionError::from(AgentError::NotOffered { agent, method })
+        };
+        let new = NewSession::new(agent.clone(), cwd, launch_values.environment);
+        let RestoreSession { besides, capabilities, logged_in, .. } = launch_values;
+        let with = NewSession { besides, capabilities, logged_in, ..new };
+        let known = self.known_capabilities(with.clone()).await?;
+        if known.is_some_and(|known| !known.sessions.delete) {
+            return Err(not_offered());
+        }
+        let deleted = self.delete_remote(with, &lineage.current().session).await?;
+        if deleted { Ok(()) } else { Err(not_offered()) }
+    }
+
     /// The reply of a running agent, or of a new process if none runs or the running one is busy. `None` if the agent
     /// does not support the method.
     async fn query(
@@ -140,9 +242,9 @@ impl Engine {
         }
         let asked = match alone.take() {
             Some(alone) => alone,
-            None => self.start_alone(with.clone()).await?,
+            None => StandaloneAgent::start(self, LaunchSpec::alone(with.clone())).await?,
         };
-        let (asked, answer) = asked.ask(query).await?;
+        let (asked, answer) = asked.query(query).await?;
         *alone = Some(asked);
         Ok(answer)
     }
@@ -158,47 +260,22 @@ impl Engine {
         });
         live.next().cloned()
     }
-
-    /// Starts an agent for queries only.
-    async fn start_alone(&self, with: NewSession) -> Result<StandaloneAgent, SessionError> {
-        self.real_directory(&with.cwd).await?;
-        let (launch, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
-        let started =
-            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
-        let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        Ok(StandaloneAgent { agent, launch, shared })
-    }
-}
-
-/// An agent that was started for queries only. The caller must end it.
-struct StandaloneAgent {
-    agent: LiveAgent,
-    launch: LaunchSpec,
-    shared: EngineContext,
 }
 
 impl StandaloneAgent {
     /// The reply; `None` if the agent does not support the method. On an error the agent is ended.
-    async fn ask(mut self, query: &AgentQuery) -> Result<(Self, Option<AgentResponse>), SessionError> {
+    async fn query(mut self, query: &AgentQuery) -> Result<(Self, Option<AgentResponse>), SessionError> {
         let Some(request) = query.request(&self.agent.connection) else { return Ok((self, None)) };
         let limit = self.launch.agent.patience(self.agent.connection.profile());
         match timeout(limit, ask(&mut self.agent, request)).await {
             Ok(Some(answer)) => Ok((self, Some(answer))),
-            Ok(None) => {
-                let (error, leftover) = self.agent.into_leftover(&self.launch, &self.shared.settings).await;
-                drop(leftover.task.await);
+            Ok(None) => Err(self.exited().await.0.into()),
+            Err(_) => {
+                let error = self.unresponsive(query.method());
+                self.end().await;
                 Err(error.into())
             }
-            Err(_) => {
-                let (agent, method) = (self.launch.agent.label().into_owned(), query.method().to_owned());
-                self.end().await;
-                Err(AgentError::Unresponsive { agent, method }.into())
-            }
         }
-    }
-
-    async fn end(self) {
-        self.agent.end(self.shared.settings.process).await;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::acp::client::{AgentResponse, MessageContext, OutgoingLine, ParsedMessage, SessionWorkspace};
 use crate::acp::{AgentInfo, Capabilities};
@@ -11,10 +11,9 @@ use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Permit, Pr
 use crate::tools::{ProcessExit, TerminationOutcome};
 use crate::wire::RpcError;
 
+use super::standalone::StandaloneAgent;
 use crate::engine::agent::launch_spec::LaunchSpec;
-use crate::engine::agent::live_agent;
-use crate::engine::agent::live_agent::{FailedStart, LiveAgent};
-use crate::engine::{Engine, NewSession, SessionError};
+use crate::engine::agent::live_agent::LiveAgent;
 
 /// The result of probing an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,47 +59,40 @@ pub enum Trial {
     Refused(AgentError),
 }
 
-impl Engine {
-    /// Probes an agent without a prompt. Returns an error if it cannot be started.
-    pub async fn examine(&self, with: NewSession) -> Result<Examination, SessionError> {
-        self.real_directory(&with.cwd).await?;
-        let (launch, shared) = (LaunchSpec::alone(with), self.0.shared.clone());
-        let begun = Instant::now();
-        let started =
-            live_agent::start(launch.clone(), shared.clone(), &live_agent::unused_mark(), None).await;
-        let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let started_in = begun.elapsed();
-        let connection = &agent.connection;
-        let (info, profile) = (connection.info(), AgentProfile::clone(connection.profile()));
-        let (protocol, capabilities) = (connection.version(), connection.capabilities().clone());
-        let answer = connection.answer().clone();
-        let known_as = Profiles::built_in().name_of(&launch.agent, info.name.as_deref()).map(str::to_owned);
-        let limit = launch.agent.patience(&profile);
-        let tried = try_all(&mut agent, &launch, limit).await;
-        let exit = agent.process.exit();
-        let begun = Instant::now();
-        let (error, ended) = if tried.is_gone() {
-            let (error, leftover) = agent.into_leftover(&launch, &shared.settings).await;
-            (Some(error), leftover.task.await.map_or(TerminationOutcome::Left, |report| report.ended))
-        } else {
-            (None, agent.end(shared.settings.process).await.ended)
-        };
-        let (trial, servers) = tried.with(&launch, error);
-        let ended_in = begun.elapsed();
-        Ok(Examination {
-            info,
-            protocol,
-            capabilities,
-            answer,
-            profile,
-            known_as,
-            started_in,
-            trial,
-            servers,
-            ended,
-            ended_in,
-            exit: exit(),
-        })
+/// Probes an agent, and ends it.
+pub(super) async fn examine(mut alone: StandaloneAgent) -> Examination {
+    let connection = &alone.agent.connection;
+    let (info, profile) = (connection.info(), AgentProfile::clone(connection.profile()));
+    let (protocol, capabilities) = (connection.version(), connection.capabilities().clone());
+    let answer = connection.answer().clone();
+    let agent = &alone.launch.agent;
+    let known_as = Profiles::built_in().name_of(agent, info.name.as_deref()).map(str::to_owned);
+    let limit = agent.patience(&profile);
+    let unresponsive = alone.unresponsive("session/new");
+    let tried = try_all(&mut alone.agent, &alone.launch, limit, &unresponsive).await;
+    let (exit, started_in) = (alone.agent.process.exit(), alone.started_in);
+    let begun = Instant::now();
+    let (error, ended) = if tried.has_exited() {
+        let (error, report) = alone.exited().await;
+        (error, report.map_or(TerminationOutcome::Left, |report| report.ended))
+    } else {
+        (unresponsive, alone.end().await.ended)
+    };
+    let ended_in = begun.elapsed();
+    let (trial, servers) = tried.with(&error);
+    Examination {
+        info,
+        protocol,
+        capabilities,
+        answer,
+        profile,
+        known_as,
+        started_in,
+        trial,
+        servers,
+        ended,
+        ended_in,
+        exit: exit(),
     }
 }
 
@@ -111,52 +103,46 @@ struct Tried {
 }
 
 impl Tried {
-    fn is_gone(&self) -> bool {
+    fn has_exited(&self) -> bool {
         self.plain.is_none() || self.servers.iter().any(|(_, trial)| trial.is_none())
     }
 
     /// The final trials, with how the agent exited, if it did.
-    fn with(self, launch: &LaunchSpec, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
-        let error = error.unwrap_or_else(|| unresponsive(launch));
+    fn with(self, error: &AgentError) -> (Trial, Vec<(String, Trial)>) {
         let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
         let servers = self.servers.into_iter().map(|(name, trial)| (name, known(trial)));
         (known(self.plain), servers.collect())
     }
 }
 
-fn unresponsive(launch: &LaunchSpec) -> AgentError {
-    AgentError::Unresponsive { agent: launch.agent.label().into_owned(), method: "session/new".to_owned() }
-}
-
 /// Tries a session without servers, and then one with each server.
-async fn try_all(agent: &mut LiveAgent, launch: &LaunchSpec, limit: Duration) -> Tried {
-    let plain = try_in_time(agent, launch, &[], limit).await;
+async fn try_all(
+    agent: &mut LiveAgent,
+    launch: &LaunchSpec,
+    limit: Duration,
+    unresponsive: &AgentError,
+) -> Tried {
+    let mut plain = None;
     let mut servers = Vec::new();
-    if matches!(plain, Some(Trial::Made { .. })) {
-        for server in &launch.mcp_servers.list {
-            let trial = try_in_time(agent, launch, std::slice::from_ref(server), limit).await;
-            let is_last = match &trial {
-                None => true,
-                Some(Trial::Refused(error)) => *error == unresponsive(launch),
-                Some(Trial::Made { .. }) => false,
-            };
-            servers.push((server.name.clone(), trial));
-            if is_last {
-                break;
-            }
+    let each =
+        launch.mcp_servers.list.iter().map(|server| (Some(&server.name), std::slice::from_ref(server)));
+    for (name, list) in [(None, &[][..])].into_iter().chain(each) {
+        let tried = timeout(limit, try_session(agent, launch, list)).await;
+        let trial = tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive.clone())));
+        let is_last = match &trial {
+            None => true,
+            Some(Trial::Refused(error)) => name.is_none() || error == unresponsive,
+            Some(Trial::Made { .. }) => false,
+        };
+        match name {
+            Some(name) => servers.push((name.clone(), trial)),
+            None => plain = trial,
+        }
+        if is_last {
+            break;
         }
     }
     Tried { plain, servers }
-}
-
-async fn try_in_time(
-    agent: &mut LiveAgent,
-    launch: &LaunchSpec,
-    servers: &[McpServer],
-    limit: Duration,
-) -> Option<Trial> {
-    let tried = tokio::time::timeout(limit, try_session(agent, launch, servers)).await;
-    tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive(launch))))
 }
 
 /// Creates a session and removes it; `None` if the agent exits first.

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denial_is_known_by_its_code_and_by_nothing_else() {
+    fn permission_denial_is_recognised_by_its_code_alone() {
         let plain = denied("terminal/create", None);
         assert_eq!(plain.message, "Permission denied for terminal/create");
         let ruled = denied("terminal/create", Some("execute"));

@@ -12,8 +12,8 @@ use crate::model::{AgentRequestId, Permit, PreviousContent, ToolKind, ToolUse};
 use crate::wire::RpcError;
 
 use super::request::{
-    ClientDecision, ClientOffer, DecisionEvent, PendingDecisions, QuestionKind, RequestDetails,
-    RequestedPermission, ResponderSender,
+    ClientDecision, ClientOffer, PendingDecisions, QuestionKind, RequestDetails, RequestedPermission,
+    ResponderSender,
 };
 use crate::engine::tools::dispatch::PendingTool;
 use crate::engine::tools::run::Checked;
@@ -47,7 +47,7 @@ impl InboundRequest {
 #[derive(Default)]
 pub(crate) struct Permissions {
     requests: HashMap<AgentRequestId, InboundRequest>,
-    decisions: PendingDecisions,
+    pub(crate) decisions: PendingDecisions,
 }
 
 impl Permissions {
@@ -126,11 +126,6 @@ impl Permissions {
         }
     }
 
-    /// The next event of a dispatched request; waits for ever if there is none.
-    pub(crate) async fn next(&mut self) -> DecisionEvent {
-        self.decisions.next().await
-    }
-
     /// The input for a client's decision, or for none, and the request that an accepted decision grants. The
     /// description of an unanswered request is stored, so `redact` masks secrets in it.
     pub(crate) fn on_decision(
@@ -171,11 +166,6 @@ impl Permissions {
         Some((Input::RequestAnswered { id: ask, permit }, granted))
     }
 
-    /// Remembers an approval until the agent uses it or the turn ends.
-    pub(crate) fn grant(&mut self, request: PermissionRequest) {
-        self.decisions.grant(request);
-    }
-
     /// The input for a file or terminal request whose path was checked. `question` makes its permission request.
     pub(crate) fn on_path_checked(
         &mut self,
@@ -199,20 +189,10 @@ impl Permissions {
         }
     }
 
-    /// Forgets the approvals of a turn when it ends.
-    pub(crate) fn end_turn(&mut self) {
-        self.decisions.end_turn();
-    }
-
-    /// Withdraws all dispatched requests, including those whose answer has arrived: an agent may reuse their ids.
-    pub(crate) fn withdraw_all(&mut self) {
-        self.decisions.forget();
-    }
-
     /// The agent is gone, and its requests with it.
     pub(crate) fn clear(&mut self) {
         self.requests.clear();
-        self.decisions.forget();
+        self.decisions.withdraw_all();
     }
 }
 

@@ -318,7 +318,7 @@ impl PendingDecisions {
     }
 
     /// Withdraws all requests, including those whose answer has arrived: an agent may reuse their ids.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn withdraw_all(&mut self) {
         *self = Self::default();
     }
 }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
+    async fn permission_request_beyond_the_clients_queue_is_rejected() {
         let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
         let ask = |number: &str| AgentRequestId(number.into());
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn that_a_person_is_asked_is_heard_once_and_before_the_answer() {
+    async fn pending_request_is_reported_once_and_before_its_decision() {
         let (responder, mut asked) = mpsc::channel(1);
         let mut consultations = PendingDecisions::default();
         let ask = AgentRequestId("1".into());
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Approve)));
     }
     #[tokio::test]
-    async fn no_word_on_a_withdrawn_question_counts_for_another_of_its_number() {
+    async fn decision_on_a_withdrawn_request_does_not_apply_to_a_reused_id() {
         let (responder, mut asked) = mpsc::channel(2);
         let mut consultations = PendingDecisions::default();
         let ask = AgentRequestId("1".into());

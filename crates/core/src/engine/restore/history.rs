@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_goes_before_the_blocks_and_leaves_them_as_they_are() {
+    fn carried_history_precedes_the_unchanged_prompt_blocks() {
         let blocks = r#" [ {"type":"text","text":"x", "n":1e3} ]"#;
         let carried = with_history(blocks, "old");
         let expected = format!(r#"[{}, {{"type":"text","text":"x", "n":1e3}} ]"#, acp::carried_block("old"));

@@ -14,7 +14,7 @@ const MAX_PAGES: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct RestoreState {
     /// The conversation so far as text, while a fresh session may need it.
-    transcript: Option<String>,
+    pub(crate) transcript: Option<String>,
     /// How many pages of the agent's list were read.
     pages: usize,
     /// The first user message of a session that is being adopted, and whether it is complete.
@@ -23,14 +23,6 @@ pub(crate) struct RestoreState {
 }
 
 impl RestoreState {
-    pub(crate) fn set_transcript(&mut self, transcript: Option<String>) {
-        self.transcript = transcript;
-    }
-
-    pub(crate) fn take_transcript(&mut self) -> Option<String> {
-        self.transcript.take()
-    }
-
     /// The first page of the agent's list is requested.
     pub(crate) fn begin_list(&mut self) {
         self.pages = 1;

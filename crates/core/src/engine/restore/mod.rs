@@ -1,6 +1,4 @@
-//! Restores sessions and creates them from others: history, lookup in the agent's list, adoption, fork.
+//! Restores sessions: history, lookup in the agent's list.
 
-pub(super) mod adopt;
-pub(super) mod fork;
 pub(super) mod history;
 pub(super) mod list_lookup;

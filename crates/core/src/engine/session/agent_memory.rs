@@ -7,7 +7,7 @@ use crate::model::{AgentMemory, Fact, Seq, TurnId, Update};
 
 /// The known state of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Knowledge {
+pub(crate) struct MemoryTracker {
     memory: AgentMemory,
     /// How the session was restored, until a turn begins.
     how: Option<WakeOutcome>,
@@ -16,7 +16,7 @@ pub(crate) struct Knowledge {
     unasked: Option<TurnId>,
 }
 
-impl Knowledge {
+impl MemoryTracker {
     /// The state as stored in a record.
     pub(crate) fn of(memory: AgentMemory) -> Self {
         Self { memory, ..Self::default() }
@@ -28,7 +28,7 @@ impl Knowledge {
     }
 
     /// Applies the next fact, which has this sequence number.
-    pub(crate) fn take(&mut self, seq: Seq, fact: &Fact) {
+    pub(crate) fn apply_fact(&mut self, seq: Seq, fact: &Fact) {
         self.memory.take(seq, fact);
         if let (Fact::ReplayedLate { replay }, Some(WakeOutcome::Restored { replay: told, .. })) =
             (fact, &mut self.how)
@@ -44,7 +44,7 @@ impl Knowledge {
     }
 
     /// Applies an update of the agent.
-    pub(crate) fn hear(&mut self, update: &Update) {
+    pub(crate) fn apply_update(&mut self, update: &Update) {
         self.memory.hear(update);
     }
 
@@ -77,20 +77,20 @@ mod tests {
     use crate::model::ReplayVerdict;
 
     #[test]
-    fn how_an_agent_came_to_have_a_session_is_told_the_first_turn_that_somebody_asked_for() {
-        let mut knowledge = Knowledge::default();
+    fn restore_outcome_is_reported_with_the_first_requested_turn() {
+        let mut tracker = MemoryTracker::default();
         let early = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Shorter) };
-        knowledge.awake(early);
+        tracker.awake(early);
         // The later verdict replaces the earlier one.
-        knowledge.take(Seq(0), &Fact::ReplayedLate { replay: ReplayVerdict::Same });
+        tracker.apply_fact(Seq(0), &Fact::ReplayedLate { replay: ReplayVerdict::Same });
         let how = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) };
         let started = |turn| Fact::TurnStarted { turn, request_id: turn.to_string(), client: None };
-        knowledge.begins_unasked(TurnId(5));
-        knowledge.take(Seq(1), &started(5));
-        assert_eq!(knowledge.awakened(), None);
-        knowledge.take(Seq(2), &started(4));
-        assert_eq!(knowledge.awakened(), Some((TurnId(4), how)));
-        knowledge.take(Seq(3), &started(6));
-        assert_eq!(knowledge.awakened(), Some((TurnId(4), how)));
+        tracker.begins_unasked(TurnId(5));
+        tracker.apply_fact(Seq(1), &started(5));
+        assert_eq!(tracker.awakened(), None);
+        tracker.apply_fact(Seq(2), &started(4));
+        assert_eq!(tracker.awakened(), Some((TurnId(4), how)));
+        tracker.apply_fact(Seq(3), &started(6));
+        assert_eq!(tracker.awakened(), Some((TurnId(4), how)));
     }
 }

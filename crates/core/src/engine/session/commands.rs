@@ -18,7 +18,7 @@ use super::effects::SessionAction;
 use super::journal::{ScopeChange, ScopeSuccessor};
 use super::replies::{Deletion, ForwardReply, PromptWaiter, QueryReply, WakeReply, send};
 use super::task::SessionTask;
-use super::wait_reason::{WaitReason, WaitState};
+use super::wait_reason::WaitReason;
 use crate::engine::agent::directory::moved_with;
 use crate::engine::permissions::request::ResponderSender;
 use crate::engine::{Prompt, RestoreSession};
@@ -113,10 +113,10 @@ impl SessionTask {
             SessionCommand::Wake(restore, reply) => self.wake(*restore, reply),
             SessionCommand::Return(session, restore, reply) => self.return_to(session, *restore, reply),
             SessionCommand::Prompt { prompt, waiter } => self.prompt(*prompt, waiter).await?,
-            SessionCommand::Advise(responder) => self.replies.set_default_responder(responder),
+            SessionCommand::Advise(responder) => self.replies.default_responder = Some(responder),
             SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {
-                self.replies.withdraw_forward(pass);
+                self.replies.forwards.remove(&pass);
                 self.feed(Input::ForwardCancelled(pass));
             }
             SessionCommand::Query(query, reply) => self.query(&query, reply),
@@ -132,7 +132,7 @@ impl SessionTask {
                 if let Some(successor) = successor {
                     self.journal.leave_scope_to(successor);
                 }
-                self.replies.add_close(reply);
+                self.replies.closes.push(reply);
                 self.feed(Input::Close);
             }
             SessionCommand::Writer(reply) => send(reply, self.journal.writer()),
@@ -145,7 +145,7 @@ impl SessionTask {
                 send(reply, false);
             }
             SessionCommand::Park(_, reply) => {
-                self.replies.add_park(reply);
+                self.replies.parks.push(reply);
                 self.feed(Input::Park);
             }
             SessionCommand::HasServers(servers, reply) => {
@@ -154,7 +154,9 @@ impl SessionTask {
             SessionCommand::HasDirectories(directories, reply) => {
                 send(reply, !self.agent.is_launched() || self.launch.additional_directories == directories);
             }
-            SessionCommand::Waiting(reply) => send(reply, self.wait_reason()),
+            SessionCommand::Waiting(reply) => {
+                send(reply, self.wait_reason().map(|reason| self.timers.wait.with_times(reason)));
+            }
             SessionCommand::SlowStart(wait, pass, reply) => send(reply, self.slow_start(wait, pass)),
             SessionCommand::Forget(word, reply) => self.forget_setting(word.as_deref(), reply),
             SessionCommand::Idle(limit) => {
@@ -234,7 +236,7 @@ impl SessionTask {
         if let Some(refused) = self.machine.reset_refusal().filter(|_| is_reset) {
             return send(reply, Err(refused));
         }
-        self.replies.add_wake(reply);
+        self.replies.wakes.push(reply);
         self.prepare_launch(restore);
         self.feed(Input::Wake(options));
     }
@@ -243,7 +245,7 @@ impl SessionTask {
         if let Some(refused) = self.machine.return_refusal(&session) {
             return send(reply, Err(refused));
         }
-        self.replies.add_wake(reply);
+        self.replies.wakes.push(reply);
         self.prepare_launch(restore);
         self.feed(Input::Return(session));
     }
@@ -265,13 +267,14 @@ impl SessionTask {
         if self.agent.is_behind() {
             return send(reply, Err(ForwardError::TooMany));
         }
-        self.replies.add_forward(pass.id, reply);
+        self.replies.forwards.insert(pass.id, reply);
         self.prepare_launch(restore);
         self.feed(Input::Forward(pass));
     }
 
     fn query(&mut self, query: &AgentQuery, reply: QueryReply) {
-        let agent = self.agent.live_mut().filter(|agent| self.machine.is_live() && agent.sending.has_room());
+        let agent =
+            self.agent.live_mut().filter(|agent| self.machine.is_live() && agent.send_queue.has_room());
         let Some(agent) = agent else { return send(reply, Err(AgentQueryError::NotRunning)) };
         let Some(request) = query.request(&agent.connection) else {
             return send(reply, Err(AgentQueryError::NotOffered));
@@ -279,7 +282,7 @@ impl SessionTask {
         let Some(id) = agent.connection.inquire(&request) else {
             return send(reply, Err(AgentQueryError::NotRunning));
         };
-        self.replies.add_query(id, reply);
+        self.replies.queries.insert(id, reply);
         self.actions.push(SessionAction::Send(request));
     }
 
@@ -321,28 +324,20 @@ impl SessionTask {
         self.actions.push(SessionAction::Forgotten(wish, reply));
     }
 
-    /// The current wait condition, and whether the agent waits for us or has to read first.
-    pub(super) fn wait_state(&self) -> Option<WaitState> {
+    /// What the session waits for now, and whether the agent waits for us or has to read first.
+    pub(super) fn wait_reason(&self) -> Option<WaitReason> {
         let what = self.machine.wait_condition()?;
-        let is_at_work = match &what {
-            WaitCondition::Answer(method) => &**method == "session/prompt",
-            WaitCondition::TurnEnd => true,
-            _ => false,
+        let (is_at_work, question) = match &what {
+            WaitCondition::Answer(method) => (&**method == "session/prompt", None),
+            WaitCondition::TurnEnd => (true, None),
+            WaitCondition::PendingRequests { first, .. } => (false, self.permissions.kind_of(first)),
+            _ => (false, None),
         };
         let is_served = is_at_work && self.agent.is_served();
         let is_unread =
             matches!(what, WaitCondition::Answer(_) | WaitCondition::TurnEnd) && self.agent.is_behind();
-        Some(WaitState { what, is_served, is_unread, is_away: self.agent.is_away() })
-    }
-
-    /// What the session waits for now.
-    fn wait_reason(&self) -> Option<WaitReason> {
-        let state = self.wait_state()?;
-        let question = match &state.what {
-            WaitCondition::PendingRequests { first, .. } => self.permissions.kind_of(first),
-            _ => None,
-        };
-        Some(self.timers.wait.reason(self.now(), state, question))
+        let (is_away, since) = (self.agent.is_away(), self.now());
+        Some(WaitReason { what, is_served, is_unread, is_away, question, since, heard: None })
     }
 
     /// The error for a client whose start wait passed before the session was restored or the agent replied to a

@@ -19,7 +19,7 @@ use crate::wire::encode::json_string;
 
 use super::commands::SessionCommand;
 use super::exit_reason::ExitReason;
-use super::replies::send;
+use super::replies::{send, send_all};
 use super::task::SessionTask;
 use crate::engine::agent::remote_host::RemoteHostState;
 use crate::engine::agent::slot::LostLines;
@@ -86,11 +86,11 @@ impl SessionTask {
                 }
                 // Discarded lines do not concern a turn that was only queued.
                 if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended))) {
-                    self.permissions.end_turn();
+                    self.permissions.decisions.end_turn();
                     self.persist_terminal_output_of(turn, false);
                     self.persist_lost_lines(now);
                 }
-                self.memory.take(self.journal.last().next(), fact);
+                self.memory.apply_fact(self.journal.last().next(), fact);
                 self.journal.set_memory(self.memory.memory());
             }
             Effect::ReplyWake(Ok(how)) => self.memory.awake(*how),
@@ -135,7 +135,7 @@ impl SessionTask {
                 self.agent.reset_received();
                 let is_current = turn == Some(over.id);
                 if is_current {
-                    self.permissions.withdraw_all();
+                    self.permissions.decisions.withdraw_all();
                 }
                 let dropped_lines = is_current.then(|| self.agent.take_dropped_in_turn());
                 let end = self.replies.turn_end(over, self.journal.last(), dropped_lines);
@@ -299,7 +299,7 @@ impl SessionTask {
         let failure = match reserved.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 self.send(now, prompted.or(turn), outgoing);
-                // A version 2 agent reports when the prompt becomes part of the conversation. In version 1, sending it
+                // A version 2 agent reports when the prompt becomes part of the conversation. In version 1, send_queue it
                 // is enough.
                 let inserted = prompted.filter(|_| self.agent.version() != Some(ProtocolVersion::V2));
                 self.actions.extend(inserted.map(|turn| SessionAction::Inserted(turn, None)));
@@ -358,7 +358,7 @@ impl SessionTask {
                     let name = json_string(&acpx_peer::name_of(self.journal.record(), request.as_str()));
                     besides = Some(ExtraParams::with_ours(besides.as_ref(), "requestId", &name));
                 }
-                let history = self.restore.take_transcript().filter(|_| carry_history);
+                let history = self.restore.transcript.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
@@ -377,7 +377,7 @@ impl SessionTask {
             }
             AgentCall::Close => Some(Ok(connection.close()?.request(session))),
             AgentCall::Delete => {
-                Some(Ok(connection.delete()?.request(session, self.replies.delete_params())))
+                Some(Ok(connection.delete()?.request(session, self.replies.delete_params.as_ref())))
             }
         }
     }
@@ -395,7 +395,7 @@ impl SessionTask {
             SessionAction::Command(command) => return self.on_deferred_command(command).await,
             SessionAction::Send(outgoing) => {
                 if let Some(agent) = self.agent.live_mut()
-                    && agent.sending.send(outgoing).await.is_err()
+                    && agent.send_queue.send(outgoing).await.is_err()
                 {
                     // The next receive sees the end and reports its cause.
                     agent.connection.peer().abort();
@@ -427,14 +427,14 @@ impl SessionTask {
                 if matches!(outcome, Err(WakeError::Agent(_))) {
                     self.launch.restore(self.persisted_launch.clone());
                 }
-                self.replies.send_awake(&outcome);
+                send_all(&mut self.replies.wakes, &outcome);
                 // A session that was never opened cannot be restored.
                 self.over |= outcome.is_err() && !self.journal.has_record();
             }
             Effect::TurnAccepted(request, turn) => self.replies.send_accepted(&request, turn),
             Effect::TurnRefused(request, refusal) => self.replies.send_refused(&request, refusal),
             Effect::ReplyForward(pass, answer) => self.replies.send_forwarded(pass, answer),
-            Effect::ReplyPark(parked) => self.replies.send_parked(parked),
+            Effect::ReplyPark(parked) => send_all(&mut self.replies.parks, &parked),
             Effect::ReplyClose => {
                 // Leftovers of an agent that exited by itself are ended before the session is reported as closed.
                 self.clear_leftover().await;

@@ -9,21 +9,12 @@ use crate::store::StoreError;
 use crate::engine::SessionError;
 use crate::sync::Lock;
 
-/// The error for a command to an ended session.
-pub(crate) fn gone(exit_reason: &ExitReasonCell, record: &RecordId) -> SessionError {
-    match exit_reason.known() {
-        Some(ExitReason::Failed(error)) => SessionError::Store(error),
-        Some(ExitReason::Deleted) => SessionError::NoRecord(record.clone()),
-        None => SessionError::ShutDown(record.clone()),
-    }
-}
-
 /// Why a session's task ended, shared with its handles.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ExitReasonCell(Arc<Lock<Option<ExitReason>>>);
 
 /// A permanent end of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum ExitReason {
     /// The store failed to persist something.
     Failed(Arc<StoreError>),
@@ -32,11 +23,16 @@ pub(crate) enum ExitReason {
 }
 
 impl ExitReasonCell {
-    pub(crate) fn set(&self, end: ExitReason) {
-        *self.0.lock() = Some(end);
+    pub(crate) fn set(&self, reason: ExitReason) {
+        *self.0.lock() = Some(reason);
     }
 
-    fn known(&self) -> Option<ExitReason> {
-        self.0.lock().clone()
+    /// The error for a command to the ended session of this record.
+    pub(crate) fn error(&self, record: &RecordId) -> SessionError {
+        match &*self.0.lock() {
+            Some(ExitReason::Failed(error)) => SessionError::Store(error.clone()),
+            Some(ExitReason::Deleted) => SessionError::NoRecord(record.clone()),
+            None => SessionError::ShutDown(record.clone()),
+        }
     }
 }

@@ -9,16 +9,16 @@ use crate::acp::client::RedactedLine;
 use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage,
-    LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn,
-    TurnId,
+    LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
+    Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
 use crate::engine::EngineContext;
-use crate::engine::restore::fork::Past;
 use crate::engine::stream::follow::EventTail;
 
 /// A record that does not exist yet.
+#[derive(Clone)]
 pub(crate) struct NewRecord {
     pub(crate) id: RecordId,
     pub(crate) agent: AgentSpec,
@@ -27,6 +27,33 @@ pub(crate) struct NewRecord {
     pub(crate) additional_directories: Vec<AbsolutePath>,
     pub(crate) mcp_servers: Vec<McpServerRef>,
     pub(crate) scope: Option<Scope>,
+}
+
+/// The copied content that a record begins with.
+#[derive(Default)]
+pub(crate) struct Past {
+    pub(crate) events: Vec<Event>,
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) title: Option<String>,
+}
+
+impl Past {
+    /// The sequence number of its last event.
+    pub(crate) fn last_seq(&self) -> Option<Seq> {
+        self.events.last().map(|event| event.seq)
+    }
+
+    /// The lineage row that it ends in.
+    pub(crate) fn lineage(&self) -> LineageIndex {
+        self.events.last().map_or(LineageIndex::FIRST, |event| event.lineage)
+    }
+
+    /// The changes that store it.
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        let title = self.title.map(|title| Change::Title(Some(title)));
+        let events = self.events.into_iter().map(Change::Event);
+        events.chain(self.turns.into_iter().map(Change::Turn)).chain(title).collect()
+    }
 }
 
 pub(crate) struct SessionJournal {
@@ -360,7 +387,9 @@ impl SessionJournal {
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         let unborn = match &self.stage {
             Stage::Unborn(_, None) => return Ok(()),
-            Stage::Unborn(seed, Some((lineage, born))) => Some(seed.record(lineage.clone(), *born)),
+            Stage::Unborn(seed, Some((lineage, born))) => {
+                Some(seed.clone().into_record(lineage.clone(), *born))
+            }
             Stage::Kept(_) if self.changes.is_empty() => return Ok(()),
             Stage::Kept(_) => None,
         };
@@ -427,22 +456,23 @@ fn is_given_up(changes: &[Change]) -> bool {
 }
 
 impl NewRecord {
-    fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
+    pub(crate) fn into_record(self, lineage: Lineage, born: Timestamp) -> Record {
+        let Self { id, agent, cwd, real_cwd, additional_directories, mcp_servers, scope } = self;
         Record {
-            id: self.id.clone(),
+            id,
             // A user-configured profile is not stored; every start provides it again.
-            agent: self.agent.clone().with_profile(None),
-            cwd: self.cwd.clone(),
-            real_cwd: self.real_cwd.clone(),
-            additional_directories: self.additional_directories.clone(),
-            scope: self.scope.clone(),
-            mcp_servers: self.mcp_servers.clone(),
+            agent: agent.with_profile(None),
+            cwd,
+            real_cwd,
+            additional_directories,
+            scope,
+            mcp_servers,
             title: None,
             lifecycle: Lifecycle::Open,
             lineage,
             agent_run: None,
-            settings: crate::model::RecordSettings::default(),
-            memory: crate::model::AgentMemory::default(),
+            settings: RecordSettings::default(),
+            memory: AgentMemory::default(),
             restore_error: None,
             created_at: born,
             updated_at: born,

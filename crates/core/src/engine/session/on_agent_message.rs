@@ -16,6 +16,7 @@ use crate::tools::TerminalProcess;
 use crate::wire::RpcError;
 
 use super::effects::{SessionAction, UNBORN_BYTES};
+use super::replies::Deletion;
 use super::task::SessionTask;
 use crate::engine::agent::live_agent::Leftover;
 use crate::engine::permissions::dispatch::InboundRequest;
@@ -105,7 +106,7 @@ impl SessionTask {
         if self.agent.remote_host().is_some_and(|host| host.is_own_prompt(record, &update, &line)) {
             return self.journal.append_notification(self.now(), self.machine.current_turn(), line.body);
         }
-        self.memory.hear(&update);
+        self.memory.apply_update(&update);
         self.journal.set_memory(self.memory.memory());
         self.feed_offer();
         self.feed(Input::Update { update, body: line.body });
@@ -172,8 +173,6 @@ impl SessionTask {
     fn on_response(&mut self, response: AgentResponse) {
         match response {
             AgentResponse::Opened(Ok((session, inner))) => {
-                // A session that could not be restored is not live any more.
-                self.agent.release_id();
                 if self.reserve_id(&session).is_ok() {
                     self.persist_launch();
                     self.feed(Input::SessionCreated { session, agent_session: inner });
@@ -216,7 +215,7 @@ impl SessionTask {
             AgentResponse::Closed(_) => self.feed(Input::CloseAnswered),
             AgentResponse::Listed(page) => self.on_list_page(page.ok()),
             AgentResponse::Deleted(answer) => {
-                self.replies.on_delete_answered(answer);
+                self.replies.deletion = Deletion::Answered(answer);
                 self.feed(Input::DeleteAnswered);
             }
             // Logins do not use the agent of a session.
@@ -297,7 +296,7 @@ impl SessionTask {
         self.feed(input);
         // A decision that was not accepted grants nothing.
         if let Some(granted) = granted.filter(|_| !self.permissions.is_pending(ask)) {
-            self.permissions.grant(granted);
+            self.permissions.decisions.grant(granted);
         }
     }
 

@@ -28,6 +28,13 @@ pub(crate) fn send<T>(reply: oneshot::Sender<T>, value: T) {
     drop(reply.send(value));
 }
 
+/// Replies to clients that wait for the same.
+pub(crate) fn send_all<T: Clone>(replies: &mut Vec<oneshot::Sender<T>>, value: &T) {
+    for reply in replies.drain(..) {
+        send(reply, value.clone());
+    }
+}
+
 /// The agent's response to `session/delete`.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Deletion {
@@ -76,26 +83,26 @@ struct EndWaiter {
 /// The waiting clients of a session.
 #[derive(Default)]
 pub(crate) struct Replies {
-    wakes: Vec<WakeReply>,
-    parks: Vec<oneshot::Sender<bool>>,
-    closes: Vec<oneshot::Sender<()>>,
+    pub(crate) wakes: Vec<WakeReply>,
+    pub(crate) parks: Vec<oneshot::Sender<bool>>,
+    pub(crate) closes: Vec<oneshot::Sender<()>>,
     deletes: Vec<oneshot::Sender<Deletion>>,
     prompts: HashMap<RequestId, PromptEntry>,
     /// Clients that have cancelled turns and wait for their ends.
     ends: Vec<EndWaiter>,
     /// Clients with a forwarded request.
-    forwards: HashMap<ForwardId, ForwardReply>,
+    pub(crate) forwards: HashMap<ForwardId, ForwardReply>,
     /// Callers with a query about the agent's other sessions.
-    queries: HashMap<RpcId, QueryReply>,
+    pub(crate) queries: HashMap<RpcId, QueryReply>,
     /// The client that answers the agent's requests of a turn that another client began.
     joined: HashMap<TurnId, ResponderSender>,
     /// The client for turns without one.
-    default_responder: Option<ResponderSender>,
+    pub(crate) default_responder: Option<ResponderSender>,
     /// The extra params of a cancel, while it is executed.
     pub(crate) cancel_params: Option<ExtraParams>,
-    delete_params: Option<ExtraParams>,
+    pub(crate) delete_params: Option<ExtraParams>,
     /// The agent's response to `session/delete`, if the session is being deleted.
-    deletion: Deletion,
+    pub(crate) deletion: Deletion,
     /// The agent's full result of a prompt, while it ends the turn.
     pub(crate) prompt_result: Option<Arc<str>>,
     /// The `_meta` object of a version 2 agent's last state update.
@@ -103,30 +110,6 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
-    pub(crate) fn add_wake(&mut self, reply: WakeReply) {
-        self.wakes.push(reply);
-    }
-
-    pub(crate) fn send_awake(&mut self, outcome: &Result<WakeOutcome, WakeError>) {
-        for reply in self.wakes.drain(..) {
-            send(reply, outcome.clone());
-        }
-    }
-
-    pub(crate) fn add_park(&mut self, reply: oneshot::Sender<bool>) {
-        self.parks.push(reply);
-    }
-
-    pub(crate) fn send_parked(&mut self, parked: bool) {
-        for reply in self.parks.drain(..) {
-            send(reply, parked);
-        }
-    }
-
-    pub(crate) fn add_close(&mut self, reply: oneshot::Sender<()>) {
-        self.closes.push(reply);
-    }
-
     /// Adds a client that deletes the session. `is_offered` is whether a running agent supports `session/delete`.
     pub(crate) fn add_delete(
         &mut self,
@@ -141,29 +124,9 @@ impl Replies {
         }
     }
 
-    pub(crate) fn delete_params(&self) -> Option<&ExtraParams> {
-        self.delete_params.as_ref()
-    }
-
-    pub(crate) fn on_delete_answered(&mut self, answer: Result<(), AgentError>) {
-        self.deletion = Deletion::Answered(answer);
-    }
-
     pub(crate) fn send_closed(&mut self) {
-        for reply in self.closes.drain(..) {
-            send(reply, ());
-        }
-        for reply in self.deletes.drain(..) {
-            send(reply, self.deletion.clone());
-        }
-    }
-
-    pub(crate) fn add_forward(&mut self, id: ForwardId, reply: ForwardReply) {
-        self.forwards.insert(id, reply);
-    }
-
-    pub(crate) fn withdraw_forward(&mut self, id: ForwardId) {
-        self.forwards.remove(&id);
+        send_all(&mut self.closes, &());
+        send_all(&mut self.deletes, &self.deletion);
     }
 
     pub(crate) fn send_forwarded(&mut self, id: ForwardId, answer: Result<Arc<str>, ForwardError>) {
@@ -172,19 +135,10 @@ impl Replies {
         }
     }
 
-    pub(crate) fn add_query(&mut self, id: RpcId, reply: QueryReply) {
-        self.queries.insert(id, reply);
-    }
-
     pub(crate) fn send_queried(&mut self, id: &RpcId, response: AgentResponse) {
         if let Some(reply) = self.queries.remove(id) {
             send(reply, Ok(response));
         }
-    }
-
-    /// The agent is gone: queries get no reply.
-    pub(crate) fn drop_queries(&mut self) {
-        self.queries.clear();
     }
 
     pub(crate) fn has_prompt(&self, request: &RequestId) -> bool {
@@ -200,18 +154,10 @@ impl Replies {
         launch_values: RestoreSession,
     ) {
         let PromptWaiter { accepted, inserted, over, responder } = waiter;
-        let (accepted, inserted) = (Some(accepted), Some(inserted));
-        let entry = PromptEntry {
-            turn: None,
-            accepted,
-            inserted,
-            over,
-            responder,
-            client,
-            extra_params,
-            launch_values,
-        };
-        self.prompts.insert(request, entry);
+        let (turn, accepted, inserted) = (None, Some(accepted), Some(inserted));
+        let prompt =
+            PromptEntry { turn, accepted, inserted, over, responder, client, extra_params, launch_values };
+        self.prompts.insert(request, prompt);
     }
 
     /// The values that the client of a prompt gave for the agent's start.
@@ -299,11 +245,6 @@ impl Replies {
     /// Sets the client that answers the agent's requests of a turn.
     pub(crate) fn join(&mut self, turn: TurnId, responder: ResponderSender) {
         self.joined.insert(turn, responder);
-    }
-
-    /// Sets the client for turns without one.
-    pub(crate) fn set_default_responder(&mut self, responder: ResponderSender) {
-        self.default_responder = Some(responder);
     }
 
     /// The client that answers the agent's requests of a turn.

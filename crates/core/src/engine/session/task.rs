@@ -14,7 +14,7 @@ use crate::model::{AgentError, EndedProcess, Fact, SessionIdentity};
 use crate::store::StoreError;
 use crate::tools::SweptProcess;
 
-use super::agent_memory::Knowledge;
+use super::agent_memory::MemoryTracker;
 use super::commands::SessionCommand;
 use super::effects::SessionAction;
 use super::exit_reason::ExitReason;
@@ -25,9 +25,11 @@ use super::timers::Timers;
 use crate::engine::EngineContext;
 use crate::engine::agent::directory::DirectoryChange;
 use crate::engine::agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
-use crate::engine::agent::live_agent::{AgentExitReport, FailedStart, Leftover, LiveAgent, or_pending};
+use crate::engine::agent::live_agent::{
+    AgentEvent, AgentExitReport, FailedStart, Leftover, LiveAgent, or_pending,
+};
 use crate::engine::agent::remote_host::RemoteHostState;
-use crate::engine::agent::slot::{AgentEvent, AgentSlot};
+use crate::engine::agent::slot::AgentSlot;
 use crate::engine::api::session_handle::SessionStatus;
 use crate::engine::permissions::dispatch::Permissions;
 use crate::engine::permissions::request::DecisionEvent;
@@ -63,7 +65,7 @@ pub(crate) struct SessionTask {
     pub(super) replies: Replies,
     pub(super) timers: Timers,
     /// What is known of the agent's memory.
-    pub(super) memory: Knowledge,
+    pub(super) memory: MemoryTracker,
     pub(super) restore: RestoreState,
     /// What to do once the collected changes are committed.
     pub(super) actions: Vec<SessionAction>,
@@ -79,7 +81,7 @@ impl SessionTask {
         commands: mpsc::Receiver<SessionCommand>,
         status: StatusPublisher,
     ) -> Self {
-        let (timers, memory) = (Timers::new(shared.settings.idle), Knowledge::of(journal.memory()));
+        let (timers, memory) = (Timers::new(shared.settings.idle), MemoryTracker::of(journal.memory()));
         let mut task = Self {
             shared,
             machine,
@@ -128,7 +130,7 @@ impl SessionTask {
         tokio::select! {
             command = self.commands.recv() => SessionEvent::Command(command),
             event = self.agent.next(context) => SessionEvent::Agent(event),
-            event = self.permissions.next() => SessionEvent::Decision(event),
+            event = self.permissions.decisions.next() => SessionEvent::Decision(event),
             held = self.status.held.changed() => {
                 // The task owns a sender, so the channel stays open.
                 drop(held);
@@ -182,9 +184,8 @@ impl SessionTask {
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.journal.commit().await?;
-            let now = self.now();
-            self.timers.update(now, &self.machine);
-            self.timers.wait.observe(now, self.wait_state());
+            self.timers.update(self.now(), &self.machine);
+            self.timers.wait.observe(self.wait_reason());
             self.publish_status();
             if self.actions.is_empty() {
                 return Ok(());
@@ -237,21 +238,21 @@ impl SessionTask {
         mut agent: LiveAgent,
         lines: Vec<RedactedLine>,
     ) -> Result<(), StoreError> {
-        if let Some(change) = agent.settled.take() {
+        if let Some(change) = agent.directory_change.take() {
             self.persist_directory(*change).await?;
         }
         let advertised = agent.connection.capabilities().sessions;
         let profile = agent.connection.profile().restore_profile();
         // Only updates through the relay to another machine carry sequence numbers.
         let is_remote_host = agent.connection.is_host() && self.launch.agent.url().is_some();
-        self.agent.set_remote_host(is_remote_host.then(|| RemoteHostState::new(self.journal.lineage())));
+        let remote_host = is_remote_host.then(|| RemoteHostState::new(self.journal.lineage()));
         self.journal.set_protocol(agent.connection.version());
-        self.journal.set_run(self.agent.install(agent, self.now()));
+        self.journal.set_run(self.agent.install(agent, remote_host, self.now()));
         self.timers.wait.set_last_message(None);
         self.append_lines(lines);
         let StoredHistory { exchanges, last_message_at, transcript, .. } = self.read_history().await?;
-        let (transcript, carried_history) = transcript.unzip();
-        self.restore.set_transcript(transcript);
+        let carried_history;
+        (self.restore.transcript, carried_history) = transcript.unzip();
         let on_resume = self.agent.remote_host().map_or(OnResume::Nothing, RemoteHostState::on_resume);
         self.feed(Input::AgentReady {
             advertised,
@@ -272,7 +273,7 @@ impl SessionTask {
         let record = self.journal.record();
         let history = history::read(&self.shared.store, record, &self.machine, |event, content| {
             if let Some(host) = self.agent.remote_host_mut() {
-                host.hear(record, event, content);
+                host.apply_event(record, event, content);
             }
         });
         let history = history.await?;
@@ -330,18 +331,16 @@ impl SessionTask {
 
     /// Persists the end of an agent that was ended on request.
     fn persist_exit(&mut self, report: AgentExitReport) {
-        let AgentExitReport { commands, ended, strays, .. } = report;
-        self.append_facts(&commands);
-        self.record_strays(strays);
-        self.journal.set_run(self.agent.on_ended(self.now(), ended));
+        self.append_facts(&report.commands);
+        self.record_strays(report.strays);
+        self.journal.set_run(self.agent.on_ended(self.now(), report.ended));
     }
 
     /// Persists that a process of the last agent could not be ended, unless another agent has started since.
     fn on_leftover_cleared(&mut self, report: AgentExitReport) {
-        let AgentExitReport { commands, ended, strays, .. } = report;
-        self.append_facts(&commands);
-        self.record_strays(strays);
-        self.journal.set_run(self.agent.on_cleared(ended));
+        self.append_facts(&report.commands);
+        self.record_strays(report.strays);
+        self.journal.set_run(self.agent.on_cleared(report.ended));
     }
 
     /// Waits until the leftovers of an agent that exited by itself are ended or given up.
@@ -389,7 +388,7 @@ impl SessionTask {
     /// Drops what belongs to an agent that is detached.
     pub(super) fn forget_agent(&mut self) {
         self.permissions.clear();
-        self.replies.drop_queries();
+        self.replies.queries.clear();
         self.timers.disarm();
     }
 }

@@ -24,20 +24,10 @@ pub struct WaitReason {
     pub heard: Option<Timestamp>,
 }
 
-/// A wait condition, and the agent's part in it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct WaitState {
-    pub(crate) what: WaitCondition,
-    pub(crate) is_served: bool,
-    pub(crate) is_unread: bool,
-    pub(crate) is_away: bool,
-}
-
-/// The last observed wait state, and since when it holds.
+/// The last observed wait reason.
 #[derive(Debug, Default)]
 pub(crate) struct WaitClock {
-    state: Option<WaitState>,
-    since: Option<Timestamp>,
+    observed: Option<WaitReason>,
     last_message: Option<Timestamp>,
 }
 
@@ -47,23 +37,20 @@ impl WaitClock {
         self.last_message = at;
     }
 
-    /// Observes the wait state, to know since when it holds.
-    pub(crate) fn observe(&mut self, now: Timestamp, state: Option<WaitState>) {
-        if state != self.state {
-            self.since = Some(now);
-            self.state = state;
-        }
+    /// Observes the wait reason, to know since when it holds.
+    pub(crate) fn observe(&mut self, reason: Option<WaitReason>) {
+        self.observed = reason.map(|reason| self.with_times(reason));
     }
 
-    /// The report of a wait state.
-    pub(crate) fn reason(
-        &self,
-        now: Timestamp,
-        state: WaitState,
-        question: Option<QuestionKind>,
-    ) -> WaitReason {
-        let WaitState { what, is_served, is_unread, is_away } = state;
-        let (since, heard) = (self.since.unwrap_or(now), self.last_message);
-        WaitReason { what, is_served, is_unread, is_away, question, since, heard }
+    /// Sets since when a reason holds, and when the agent last sent a message.
+    pub(crate) fn with_times(&self, reason: WaitReason) -> WaitReason {
+        let same = self.observed.as_ref().filter(|observed| observed.condition() == reason.condition());
+        WaitReason { since: same.map_or(reason.since, |same| same.since), heard: self.last_message, ..reason }
+    }
+}
+
+impl WaitReason {
+    fn condition(&self) -> (&WaitCondition, bool, bool, bool) {
+        (&self.what, self.is_served, self.is_unread, self.is_away)
     }
 }

@@ -14,7 +14,7 @@ use crate::tools::{
 };
 use crate::wire::RpcError;
 
-use super::run::{FileWanted, ToolJobKind, ToolOutcome, ToolRequestOrigin, Tools, unusable};
+use super::run::{ToolJobKind, ToolOutcome, ToolRequestOrigin, Tools, unusable};
 use super::terminal_output::status;
 use crate::engine::permissions::request::{ClientDecision, ClientOffer};
 
@@ -114,7 +114,7 @@ impl Tools {
         match request {
             ToolRequest::Read { .. } | ToolRequest::Write { .. } => {
                 if let (Some(path), Some(client)) = (located, client) {
-                    self.serve_file(origin, FileWanted { request, path, shown }, client);
+                    self.serve_file(origin, request, path, shown, client);
                 }
                 ToolReply::Later
             }

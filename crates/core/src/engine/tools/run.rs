@@ -55,7 +55,7 @@ pub(crate) type TerminalTable = HashMap<Box<str>, TerminalState>;
 /// A request that is being executed.
 struct Job {
     origin: ToolRequestOrigin,
-    sort: ToolJobKind,
+    kind: ToolJobKind,
     abort: AbortHandle,
 }
 
@@ -115,15 +115,6 @@ pub(crate) struct Checked {
     pub(crate) located: Option<RootedPath>,
     /// The file's content, if a client is asked for permission.
     pub(crate) old: Option<PreviousContent>,
-}
-
-/// A permitted file request.
-pub(crate) struct FileWanted {
-    pub(crate) request: ToolRequest,
-    /// The resolved path.
-    pub(crate) path: RootedPath,
-    /// The content that the permission request showed.
-    pub(crate) shown: Option<PreviousContent>,
 }
 
 /// The files that an agent may access.
@@ -209,15 +200,15 @@ impl Tools {
     }
 
     /// Whether there is room for another job of this kind.
-    pub(crate) fn has_room(&self, sort: ToolJobKind) -> bool {
-        self.open.values().filter(|job| job.sort == sort).count() < JOBS
+    pub(crate) fn has_room(&self, kind: ToolJobKind) -> bool {
+        self.open.values().filter(|job| job.kind == kind).count() < JOBS
     }
 
     /// Makes room for another terminal in a turn. At the limit, which includes terminals that are being started, it
     /// removes the oldest one whose end is stored and whose final output the agent has read, or that is from another
     /// turn. Returns whether there is room.
     pub(crate) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
-        let starting = self.open.values().filter(|job| job.sort == ToolJobKind::Start).count();
+        let starting = self.open.values().filter(|job| job.kind == ToolJobKind::Start).count();
         if self.terminals.len() + starting >= TERMINALS {
             let is_done_with =
                 |running: &TerminalState| running.is_over && (running.is_told || running.turn != turn);
@@ -263,11 +254,11 @@ impl Tools {
     pub(crate) fn begin(
         &mut self,
         origin: ToolRequestOrigin,
-        sort: ToolJobKind,
+        kind: ToolJobKind,
         work: impl Future<Output = ToolOutcome> + Send + 'static,
     ) {
         let abort = self.jobs.spawn(work);
-        self.open.insert(abort.id(), Job { origin, sort, abort });
+        self.open.insert(abort.id(), Job { origin, kind, abort });
     }
 
     /// Whether a request is being executed.
@@ -287,11 +278,14 @@ impl Tools {
         self.begin(origin, ToolJobKind::Work, async { ToolOutcome::Checked(check.await) });
     }
 
-    /// Reads or writes a file: through the client that was asked, or else here.
+    /// Reads or writes a file: through the client that was asked, or else here. `shown` is the content that the
+    /// permission request showed.
     pub(crate) fn serve_file(
         &mut self,
         origin: ToolRequestOrigin,
-        wanted: FileWanted,
+        request: ToolRequest,
+        path: RootedPath,
+        shown: Option<PreviousContent>,
         client: oneshot::Receiver<ClientDecision>,
     ) {
         let files = self.files.clone();
@@ -308,7 +302,6 @@ impl Tools {
                 )
                 | Err(_) => {}
             }
-            let FileWanted { request, path, shown } = wanted;
             match request {
                 ToolRequest::Read { line, limit, .. } => {
                     files.read(path, LineRange { first: line, count: limit }).await
@@ -323,7 +316,7 @@ impl Tools {
 
     /// Aborts the matching jobs that can be withdrawn, and returns their requests.
     pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&AgentRequestId) -> bool) -> Vec<ToolRequestOrigin> {
-        let is_meant = |job: &Job| job.sort != ToolJobKind::End && is_meant(&job.origin.ask);
+        let is_meant = |job: &Job| job.kind != ToolJobKind::End && is_meant(&job.origin.ask);
         let broken_off = self.open.extract_if(|_, job| is_meant(job));
         broken_off
             .map(|(_, Job { origin, abort, .. })| {
@@ -417,7 +410,7 @@ mod tests {
     use crate::tools::Root;
 
     #[tokio::test]
-    async fn no_more_files_are_read_while_their_texts_wait_to_be_sent() {
+    async fn no_more_files_are_read_while_replies_wait_to_be_sent() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("f");
         std::fs::write(&file, "text").unwrap();
@@ -441,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_finds_enoent_in_the_error_for_a_missing_file_and_words_for_every_other() {
+    fn file_errors_carry_enoent_or_a_message_in_details() {
         let told = |error: &FileError| {
             let RpcError { code, message, data } = refusal(error);
             (code, message, serde_json::from_str::<serde_json::Value>(data.unwrap().get()).unwrap())
