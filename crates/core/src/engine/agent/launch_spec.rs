@@ -52,7 +52,7 @@ impl LaunchSpec {
     pub(crate) fn of_new(new: &NewSession, real_cwd: AbsolutePath) -> Self {
         let NewSession { agent, additional_directories, besides, start_wait, .. } = new.clone();
         let real_cwd = Some(real_cwd);
-        Self { agent, additional_directories, besides, start_wait, real_cwd, ..Self::alone(new.clone()) }
+        Self { agent, real_cwd, additional_directories, besides, start_wait, ..Self::alone(new.clone()) }
     }
 
     /// The spec of an agent that will have no session.
