@@ -15,7 +15,7 @@ use super::super::capabilities::UnsupportedBlock;
 use super::super::{ExtraParams, login_ways};
 use super::permission::{Escalation, PermissionRequest};
 use super::tools::{ToolAnswer, ToolRequest};
-use super::{AgentConnection, RedactedLine, elicitation, rpc_id};
+use super::{AgentConnection, RedactedLine, elicitation, rpc_id, to_json};
 
 /// Maximum number of unanswered inquiries per agent: requests about its other sessions, such as `session/list`. They
 /// belong to no conversation, so their responses are kept apart from the session's.
@@ -65,7 +65,7 @@ impl AgentConnection {
             |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
         login_ways(&self.answer).into_iter().find(is_meant)?;
         let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let params = format!(r#"{{"methodId":{}{besides}}}"#, json(&way));
+        let params = format!(r#"{{"methodId":{}{besides}}}"#, to_json(&way));
         Some(OutgoingLine::request(&self.peer, method, &params))
     }
 
@@ -90,7 +90,7 @@ impl AgentConnection {
     ) -> Result<OutgoingLine, AgentError> {
         self.check_content(blocks)?;
         let members = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{members}}}"#, json(session));
+        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{members}}}"#, to_json(session));
         Ok(self.kept_safely(OutgoingLine::request(&self.peer, "session/prompt", &params), besides))
     }
 
@@ -111,7 +111,7 @@ impl AgentConnection {
 
     fn session_params(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> String {
         let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        format!(r#"{{"sessionId":{}{besides}}}"#, json(session))
+        format!(r#"{{"sessionId":{}{besides}}}"#, to_json(session))
     }
 
     /// Redacts the stored line: a client's extra params may repeat secrets that were given to the agent.
@@ -240,7 +240,7 @@ impl DeleteMethod<'_> {
 impl ListMethod<'_> {
     /// One page of the agent's sessions, of one directory or of all.
     pub fn request(&self, cwd: Option<&AbsolutePath>, cursor: Option<&str>) -> OutgoingLine {
-        OutgoingLine::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
+        OutgoingLine::request(&self.0.peer, "session/list", &to_json(&ListParams { cwd, cursor }))
     }
 }
 
@@ -300,8 +300,4 @@ struct ListParams<'a> {
     cwd: Option<&'a AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<&'a str>,
-}
-
-pub(super) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our parameters have only strings and lists of them")
 }

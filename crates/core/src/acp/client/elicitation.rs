@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::model::{PLACEHOLDER, Permit, is_secret_name};
 
-use super::call::json;
+use super::to_json;
 
 /// The result for a decision: the client's own, if there is one.
 pub(super) fn result(decision: &Permit) -> String {
@@ -23,7 +23,7 @@ pub(super) fn result(decision: &Permit) -> String {
         | Permit::Unchosen(_) => acp::ElicitationAction::Decline,
     };
     // It is the same in both versions.
-    json(&acp::CreateElicitationResponse::new(action))
+    to_json(&acp::CreateElicitationResponse::new(action))
 }
 
 /// Masks the values of secret fields, of any length and at any depth. Returns the masked result, if anything was

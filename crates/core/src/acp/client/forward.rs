@@ -8,8 +8,8 @@ use crate::wire::json;
 use crate::wire::{RpcId, RpcMessage, encode};
 
 use super::super::settings;
-use super::call::json;
 use super::responses::refusal;
+use super::to_json;
 use super::{AgentConnection, AgentResponse, OutgoingLine};
 use crate::acp::forward::with_session;
 
@@ -147,7 +147,7 @@ impl ForwardMethod<'_> {
             Ok(message) => connection.secrets.remove_from_call(message.line(), &method, message.params()),
             Err(_) => None,
         };
-        let session = json(session).into();
+        let session = to_json(session).into();
         connection.passed.push(PendingForward { pass, request: request.clone(), chosen, session });
         let peer = connection.peer.clone();
         Ok(OutgoingLine {

@@ -416,6 +416,10 @@ fn withdrawn(message: &RpcMessage) -> ParsedMessage {
     id.map_or(ParsedMessage::Nothing, |id| ParsedMessage::Withdrawn(AgentRequestId(id.as_str().into())))
 }
 
+fn to_json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("our parameters have only strings and lists of them")
+}
+
 fn rpc_id(ask: &AgentRequestId) -> RpcId {
     RpcId::from_raw(&ask.0).unwrap_or_else(RpcId::null)
 }

@@ -16,7 +16,7 @@ use super::super::ExtraParams;
 use super::super::agent::Feature;
 use super::super::capabilities::advertised;
 use super::super::translate::server_between;
-use super::call::json;
+use super::to_json;
 use super::{AgentConnection, OutgoingLine};
 
 /// The workspace of a session, sent unchanged with every setup request.
@@ -188,7 +188,7 @@ struct SetupParams<'a, S> {
 
 /// The params with the client's extra members, each of which follows a comma.
 fn with<S: Serialize>(params: &SetupParams<'_, S>, besides: &str) -> String {
-    let mut text = json(params);
+    let mut text = to_json(params);
     // `cwd` always precedes it.
     text.insert_str(text.len() - 1, besides);
     text
@@ -211,8 +211,8 @@ struct ServerName {
 fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
     let said = server.said().and_then(|(said_in, json)| server_between(said_in, json, version).ok());
     let json = said.map(Cow::into_owned).or_else(|| match version {
-        ProtocolVersion::V1 => server_v1(server).map(|server| json(&server)),
-        ProtocolVersion::V2 => server_v2(server).map(|server| json(&server)),
+        ProtocolVersion::V1 => server_v1(server).map(|server| to_json(&server)),
+        ProtocolVersion::V2 => server_v2(server).map(|server| to_json(&server)),
     });
     RawValue::from_string(json?).ok()
 }

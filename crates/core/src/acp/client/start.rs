@@ -12,10 +12,10 @@ use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessa
 
 use super::super::children::ChildSessions;
 use super::super::{ExtraParams, login_ways};
-use super::call::json;
 use super::known_tools::KnownTools;
 use super::responses;
 use super::responses::AnswerSource;
+use super::to_json;
 use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, clean_message, inbound_line};
 use crate::acp::acpx_peer;
 
@@ -181,12 +181,12 @@ fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has
         .terminal(true)
         .auth(v1::AuthCapabilities::new().terminal(has_terminal));
     let second = || {
-        let own = json(&v2::ClientCapabilities::new().elicitation(elicitation_v2));
+        let own = to_json(&v2::ClientCapabilities::new().elicitation(elicitation_v2));
         with_clients(own, ProtocolVersion::V2, client)
     };
-    json(&InitializeParams {
+    to_json(&InitializeParams {
         protocol_version: version.number(),
-        client_capabilities: with_clients(json(&first), ProtocolVersion::V1, client),
+        client_capabilities: with_clients(to_json(&first), ProtocolVersion::V1, client),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(second),
         info: is_v2.then(|| v2::Implementation::new(name, own)),

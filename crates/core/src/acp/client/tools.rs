@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::model::{AcpSessionId, PreviousContent, Secrets, ToolUse, command_line, is_secret_name};
 use crate::wire::RpcError;
 
-use super::call::json as to_json;
 use super::permission::PermissionRequest;
+use super::to_json;
 
 /// Maximum size of file content shown in a permission request, in bytes.
 const SHOWN_BYTES: usize = 64 << 10;
