@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
-use crate::wire::{self, GarbageReport, InboundStream, Peer, RpcId, RpcMessage, WireError};
+use crate::wire::{self, GarbageReport, InboundStream, Peer, RpcMessage, WireError};
 
 use super::Launcher;
 use crate::home::HostPlace;
@@ -208,7 +208,10 @@ impl<W: Connector> BridgeSession<'_, W> {
         };
         let down = async {
             while let Some(inbound) = incoming.recv().await {
-                if self.forward_to_client(&into_message(inbound), &to_client).await.is_err() {
+                let route = self.state.lock().on_host_message(&into_message(inbound));
+                if let LineRoute::ToClient(line) = route
+                    && send(&to_client, line).await.is_err()
+                {
                     return BridgeDisconnect::ClientGone;
                 }
                 self.sent.notify_one();
@@ -228,6 +231,7 @@ impl<W: Connector> BridgeSession<'_, W> {
         }
     }
 
+    /// Forwards a line of the client. The receiving loop notices when the host has disconnected.
     async fn forward_to_host(
         &self,
         message: &RpcMessage,
@@ -235,34 +239,11 @@ impl<W: Connector> BridgeSession<'_, W> {
         to_client: &Peer,
     ) -> Result<(), ClientDisconnected> {
         let LineRoute::ToHost(line) = self.state.lock().on_client_message(message) else { return Ok(()) };
-        self.send_to_host(message.id(), line, to_host, to_client).await
-    }
-
-    /// Sends a line to the host. The receiving loop notices when the host has disconnected.
-    async fn send_to_host(
-        &self,
-        id: Option<&RpcId>,
-        line: String,
-        to_host: &Peer,
-        to_client: &Peer,
-    ) -> Result<(), ClientDisconnected> {
         let Err(WireError::TooLong { bytes, limit }) = to_host.send(line).await else { return Ok(()) };
-        let Some(id) = id else { return Ok(()) };
+        let Some(id) = message.id() else { return Ok(()) };
         let error = HostError::TooLong { method: "a request".to_owned(), bytes, limit };
         let failure = self.state.lock().fail(id, &rpc_error::no_host(&error));
         send(to_client, failure).await
-    }
-
-    async fn forward_to_client(
-        &self,
-        message: &RpcMessage,
-        to_client: &Peer,
-    ) -> Result<(), ClientDisconnected> {
-        let route = self.state.lock().on_host_message(message);
-        match route {
-            LineRoute::ToClient(line) => send(to_client, line).await,
-            _ => Ok(()),
-        }
     }
 
     /// Waits for the client's next request.

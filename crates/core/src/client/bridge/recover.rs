@@ -132,37 +132,27 @@ impl<W: Connector> BridgeSession<'_, W> {
                 }
                 received = timeout(PATIENCE, incoming.recv()) => {
                     let inbound = received.map_err(|_| self.connector.silent())?.ok_or(AttemptError::Lost)?;
-                    self.on_host_message_while_restoring(&into_message(inbound), to_client).await?;
+                    self.on_setup_message(&into_message(inbound), to_client).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn on_host_message_while_restoring(
-        &self,
-        message: &RpcMessage,
-        to_client: &Peer,
-    ) -> Result<(), AttemptError> {
+    /// Handles a message of a host that is being set up. A session that cannot be resumed is dropped; requests for it
+    /// then fail at the host.
+    async fn on_setup_message(&self, message: &RpcMessage, to_client: &Peer) -> Result<(), AttemptError> {
         let route = self.state.lock().on_host_message(message);
         match route {
-            LineRoute::ToClient(line) => Ok(send(to_client, line).await?),
-            LineRoute::Own(own, error) => self.on_own_response(&own, error.as_deref()),
-            LineRoute::ToHost(_) | LineRoute::Nothing => Ok(()),
-        }
-    }
-
-    /// A session that cannot be resumed is dropped; requests for it then fail at the host.
-    fn on_own_response(&self, own: &BridgeRequest, error: Option<&str>) -> Result<(), AttemptError> {
-        match (own, error) {
-            (_, None) => Ok(()),
-            (BridgeRequest::Initialize, Some(error)) => {
-                Err(HostError::Refused(HostErrorResponse::read(error)).into())
+            LineRoute::ToClient(line) => send(to_client, line).await?,
+            LineRoute::Own(BridgeRequest::Initialize, Some(error)) => {
+                return Err(HostError::Refused(HostErrorResponse::read(&error)).into());
             }
-            (BridgeRequest::Resume(session), Some(_)) => {
-                self.state.lock().remove_session(session);
-                Ok(())
+            LineRoute::Own(BridgeRequest::Resume(session), Some(_)) => {
+                self.state.lock().remove_session(&session);
             }
+            LineRoute::Own(_, None) | LineRoute::ToHost(_) | LineRoute::Nothing => {}
         }
+        Ok(())
     }
 }
