@@ -207,7 +207,7 @@ fn kind(how: &LoginMethodKind) -> &str {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ResultObject<'a> {
+struct AuthResultObject<'a> {
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_name: Option<&'a str>,
@@ -237,7 +237,10 @@ pub(crate) fn logged(
         Format::Json => {
             let missing = missing.as_slice();
             let (agent_name, method_id) = (agent.name.as_deref(), way.map(|way| way.id.as_str()));
-            json_line(&ResultObject { action: "auth_result", agent_name, method_id, status, missing }, out)
+            json_line(
+                &AuthResultObject { action: "auth_result", agent_name, method_id, status, missing },
+                out,
+            )
         }
         Format::Text => match word {
             LoginOutcome::In(way) => {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_as_the_lock_file_is_an_error_and_does_not_block() {
+    fn named_pipe_as_the_lock_file_is_an_error_without_blocking() {
         let home = tempfile::tempdir().unwrap();
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
         assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());

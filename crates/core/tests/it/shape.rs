@@ -1,5 +1,5 @@
 //! The shape of the product's code as a test: import cycles between the siblings of a folder, type names that occur more
-//! than once, structs with many fields, and types whose methods are spread over many files.
+//! than once, structs with many fields, types whose methods are spread over many files, and long test names.
 //!
 //! The figures may only fall. A change that lowers one lowers its constant here; a change that raises one is refused.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Block, ImplItemFn, Item, ItemImpl, ItemMod, ItemUse, Type, UseTree, Visibility};
 
-use super::workspace::sources;
+use super::workspace::{sources, tests};
 
 /// The largest import cycle of each folder that has one over two: how many files and sub-folders reach each other.
 const CYCLES: &[(&str, usize)] = &[
@@ -26,9 +26,9 @@ const CYCLES: &[(&str, usize)] = &[
 /// How many names of module-level types are defined more than once in the workspace.
 const HOMONYMS: usize = 0;
 /// The most fields of a struct.
-const FIELDS: usize = 21;
+const FIELDS: usize = 19;
 /// The most files that the inherent methods of one type are in.
-const IMPL_FILES: usize = 9;
+const IMPL_FILES: usize = 5;
 
 /// A path of modules, beginning with the crate.
 type Path = Vec<String>;
@@ -80,6 +80,12 @@ fn type_names_structs_and_impls_only_get_fewer_and_smaller() {
         (HOMONYMS, FIELDS, IMPL_FILES),
         "{homonyms:?}\n{widest:?}\n{spread:?}"
     );
+}
+
+#[test]
+fn test_names_have_at_most_twelve_words() {
+    let long: Vec<String> = tests().into_iter().filter(|name| name.split('_').count() > 12).collect();
+    assert_eq!(long, Vec::<String>::new());
 }
 
 /// The modules of a crate, without its tests.

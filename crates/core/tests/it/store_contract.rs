@@ -25,28 +25,22 @@ use self::samples::{
 };
 
 use self::delete::{
-    a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
-    no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
-    the_process_of_a_deleted_record_is_still_told_of,
-    what_was_said_in_a_deleted_record_is_erased_and_nothing_else,
+    deleted_record_is_in_no_list_and_read_only_by_id, events_of_a_deleted_record_are_erased_and_no_others,
+    process_of_a_deleted_record_is_still_listed, scope_lookup_finds_no_deleted_record_and_its_scope_is_free,
 };
 use self::scopes::{
-    a_record_hands_its_scope_over_in_one_step_or_not_at_all,
-    a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
-    a_record_that_moves_is_found_where_it_is_and_not_where_it_was, a_scope_is_given_changed_and_taken_away,
-    a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
-    a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way,
-    a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
-    an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
-    it_is_known_which_records_were_made_after_another, records_are_listed_by_agent_and_directory,
-    records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
-    the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
+    a_scope_is_given_changed_and_taken_away, last_agent_run_is_stored_and_runs_without_end_are_listed,
+    moved_record_is_found_only_in_its_new_directory, open_record_is_found_first_then_the_last_closed_one,
+    record_hands_its_scope_over_atomically, record_is_found_by_agent_and_name_in_the_nearest_directory,
+    records_are_listed_by_agent_and_directory, records_are_listed_in_creation_order_despite_changes,
+    records_created_after_another_are_listed, session_is_known_by_every_lineage_row_even_of_deleted_records,
+    session_is_known_by_its_agents_command_under_any_name,
+    turn_is_found_by_number_with_its_usage_and_permissions,
     two_open_records_of_a_directory_cannot_have_one_scope,
     unprompted_records_are_those_of_acp_clients_without_a_turn,
 };
 use self::settings::{
-    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
-    settings_are_kept_whole_and_move_no_time,
+    explicit_record_time_overrides_earlier_writes_only, settings_are_stored_whole_and_change_no_time,
 };
 
 macro_rules! promises {
@@ -72,7 +66,7 @@ macro_rules! promises {
 
 promises! {
     a_created_record_is_read_as_it_was_written,
-    counters_follow_from_the_changes_whatever_the_record_says,
+    counters_follow_from_changes_and_not_from_the_record,
     creating_a_record_twice_is_refused_and_leaves_the_first,
     a_record_whose_first_changes_are_refused_is_not_created,
     a_newer_lease_voids_the_older,
@@ -86,37 +80,37 @@ promises! {
     only_answered_turns_are_counted,
     a_lineage_grows_and_is_never_rewritten,
     title_servers_and_lifecycle_are_replaced,
-    a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer,
-    settings_are_kept_whole_and_move_no_time,
+    explicit_record_time_overrides_earlier_writes_only,
+    settings_are_stored_whole_and_change_no_time,
     the_time_of_a_record_is_that_of_its_last_event,
-    while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind,
+    record_time_lags_less_than_a_second_behind_streamed_updates,
     records_are_listed_last_changed_first_in_pages,
-    what_is_not_there_is_none_or_no_record,
+    missing_record_is_none_or_no_record,
     a_writer_writes_until_another_takes_over,
-    a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
-    an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
-    a_record_hands_its_scope_over_in_one_step_or_not_at_all,
-    a_record_that_moves_is_found_where_it_is_and_not_where_it_was,
+    record_is_found_by_agent_and_name_in_the_nearest_directory,
+    open_record_is_found_first_then_the_last_closed_one,
+    record_hands_its_scope_over_atomically,
+    moved_record_is_found_only_in_its_new_directory,
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
-    a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
-    a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way,
-    it_is_known_which_records_were_made_after_another,
+    session_is_known_by_every_lineage_row_even_of_deleted_records,
+    session_is_known_by_its_agents_command_under_any_name,
+    records_created_after_another_are_listed,
     records_are_listed_by_agent_and_directory,
-    records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
-    the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
+    records_are_listed_in_creation_order_despite_changes,
+    last_agent_run_is_stored_and_runs_without_end_are_listed,
     unprompted_records_are_those_of_acp_clients_without_a_turn,
-    a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
-    a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
-    no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
-    the_process_of_a_deleted_record_is_still_told_of,
-    what_was_said_in_a_deleted_record_is_erased_and_nothing_else,
-    the_last_answer_under_a_command_line_is_kept_with_the_program_that_gave_it,
+    turn_is_found_by_number_with_its_usage_and_permissions,
+    deleted_record_is_in_no_list_and_read_only_by_id,
+    scope_lookup_finds_no_deleted_record_and_its_scope_is_free,
+    process_of_a_deleted_record_is_still_listed,
+    events_of_a_deleted_record_are_erased_and_no_others,
+    last_initialize_answer_of_a_command_is_stored_with_its_program,
 }
 
 type AnyStore = Arc<dyn Store>;
 
-async fn the_last_answer_under_a_command_line_is_kept_with_the_program_that_gave_it(store: AnyStore) {
+async fn last_initialize_answer_of_a_command_is_stored_with_its_program(store: AnyStore) {
     let command = |argument: &str| vec!["agent".to_owned(), argument.to_owned()];
     let given =
         |program: &str, answer: &str| AgentAnswer { program: program.to_owned(), answer: answer.to_owned() };
@@ -162,7 +156,7 @@ async fn a_created_record_is_read_as_it_was_written(store: AnyStore) {
     assert_eq!(all_events(&*store, &id("r"), 10).await.unwrap(), []);
 }
 
-async fn counters_follow_from_the_changes_whatever_the_record_says(store: AnyStore) {
+async fn counters_follow_from_changes_and_not_from_the_record(store: AnyStore) {
     let mut given = record("r", 5);
     given.last_seq = Some(Seq(77));
     given.last_turn = Some(TurnId(77));
@@ -483,7 +477,7 @@ async fn the_time_of_a_record_is_that_of_its_last_event(store: AnyStore) {
     step(vec![Change::Lineage(lineage)], 200).await;
 }
 
-async fn while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind(store: AnyStore) {
+async fn record_time_lags_less_than_a_second_behind_streamed_updates(store: AnyStore) {
     let lease = create(&store, record("r", 5)).await;
     let update = EventKind::Update;
     // A clock may be set back, and whatever is no update is told at once.
@@ -534,7 +528,7 @@ async fn records_are_listed_last_changed_first_in_pages(store: AnyStore) {
     assert_eq!(store.records(RecordFilter::default(), None, 1).await.unwrap()[0].id, id("old"));
 }
 
-async fn what_is_not_there_is_none_or_no_record(store: AnyStore) {
+async fn missing_record_is_none_or_no_record(store: AnyStore) {
     let lease = create(&store, record("r", 5)).await;
     let gone = || id("gone");
     let missing = "there is no record gone";

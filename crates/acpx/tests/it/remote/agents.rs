@@ -164,7 +164,7 @@ fn unreachable_remote_agent_is_reported_as_unreachable_and_not_as_exited() {
         }
         let error = crate::acpx::Done::of(&mut command).json()["error"].clone();
         assert_eq!(error["data"]["detailCode"], "REMOTE_LOST", "{error}");
-        let hint = "do what these words say; the other machine must be there, and let us in";
+        let hint = "do what the message says; the other machine must be running and accept the connection";
         assert_eq!(error["data"]["hint"], hint, "{error}");
         error["message"].as_str().unwrap().to_owned()
     };
@@ -179,7 +179,7 @@ fn unreachable_remote_agent_is_reported_as_unreachable_and_not_as_exited() {
     let (websocket, url) = (served.websocket.clone(), served.url.clone());
     served.kill();
     for url in [&websocket, &url] {
-        let nobody = failure(url, None);
-        assert!(nobody.contains("cannot reach") && nobody.contains("acpx serve runs there"), "{nobody}");
+        let down = failure(url, None);
+        assert!(down.contains("cannot reach") && down.contains("acpx serve is running there"), "{down}");
     }
 }

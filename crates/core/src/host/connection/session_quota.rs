@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_user_reserves_up_to_the_limit_and_counts_each_session_once() {
+    fn remote_user_reserves_up_to_the_quota_and_counts_sessions_once() {
         let quota = Arc::new(SessionQuota::default());
         let record = |number: usize| RecordId::new(format!("r{number}")).unwrap();
         let is_empty = |permit: Option<QuotaPermit>| permit.map(|permit| permit.0.is_none());

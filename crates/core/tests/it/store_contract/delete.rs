@@ -52,7 +52,7 @@ async fn found(store: &AnyStore) -> Option<String> {
     store.find(query).await.unwrap().map(|found| found.id.to_string())
 }
 
-pub(super) async fn a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone(store: AnyStore) {
+pub(super) async fn deleted_record_is_in_no_list_and_read_only_by_id(store: AnyStore) {
     let mut leases = Vec::new();
     for time in 1..=5 {
         leases.push(create(&store, record(&format!("r{time}"), time)).await);
@@ -79,7 +79,7 @@ pub(super) async fn a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone(s
     assert_eq!(listed(&store, RecordFilter::default()).await, ["r3", "r1"]);
 }
 
-pub(super) async fn no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once(store: AnyStore) {
+pub(super) async fn scope_lookup_finds_no_deleted_record_and_its_scope_is_free(store: AnyStore) {
     let first = create(&store, scoped("first", "/a", "")).await;
     set(&store, &first, Lifecycle::Closed { at: at(10) }).await;
     let second = create(&store, scoped("second", "/a", "")).await;
@@ -101,7 +101,7 @@ pub(super) async fn no_shell_finds_a_deleted_record_and_its_scope_is_free_at_onc
     assert_eq!(found(&store).await.as_deref(), Some("second"));
 }
 
-pub(super) async fn the_process_of_a_deleted_record_is_still_told_of(store: AnyStore) {
+pub(super) async fn process_of_a_deleted_record_is_still_listed(store: AnyStore) {
     let run = AgentRun {
         process: ProcessIdentity { pid: 9, started: 1, boot: "boot".to_owned() },
         since: at(3),
@@ -114,7 +114,7 @@ pub(super) async fn the_process_of_a_deleted_record_is_still_told_of(store: AnyS
     assert_eq!(kept(&store, "r").await, expected);
 }
 
-pub(super) async fn what_was_said_in_a_deleted_record_is_erased_and_nothing_else(store: AnyStore) {
+pub(super) async fn events_of_a_deleted_record_are_erased_and_no_others(store: AnyStore) {
     let long: Arc<str> = "long ".repeat(20_000).into();
     let said = |prompt: &Arc<str>| {
         let spoken = Turn { prompt: prompt.clone(), ..turn(1, "q1", stopped("end_turn")) };

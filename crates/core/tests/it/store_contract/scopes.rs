@@ -46,7 +46,7 @@ async fn close(store: &AnyStore, lease: &Lease, time: i64) {
     write(store, lease, Change::Lifecycle(Lifecycle::Closed { at: at(time) })).await.unwrap();
 }
 
-pub(super) async fn a_record_is_found_by_its_agent_and_name_in_the_nearest_directory(store: AnyStore) {
+pub(super) async fn record_is_found_by_agent_and_name_in_the_nearest_directory(store: AnyStore) {
     create(&store, scoped("far", "/a", "")).await;
     create(&store, scoped("near", "/a/b", "")).await;
     create(&store, scoped("named", "/a", "name")).await;
@@ -62,7 +62,7 @@ pub(super) async fn a_record_is_found_by_its_agent_and_name_in_the_nearest_direc
     assert_eq!(found(&store, &[], "", true).await, "");
 }
 
-pub(super) async fn an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed(store: AnyStore) {
+pub(super) async fn open_record_is_found_first_then_the_last_closed_one(store: AnyStore) {
     for (name, time) in [("first", 50), ("last", 70), ("second", 60), ("earlier", 30), ("later", 30)] {
         let lease = create(&store, scoped(name, "/a", "")).await;
         close(&store, &lease, time).await;
@@ -126,7 +126,7 @@ pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store:
     assert_eq!(found(&store, &["/a"], "", false).await, "closed");
 }
 
-pub(super) async fn a_record_that_moves_is_found_where_it_is_and_not_where_it_was(store: AnyStore) {
+pub(super) async fn moved_record_is_found_only_in_its_new_directory(store: AnyStore) {
     let to = |cwd: &str, real: &str| Change::Place { cwd: path(cwd), real_cwd: path(real) };
     let moving = create(&store, scoped("moving", "/a", "")).await;
     create(&store, scoped("there", "/b", "")).await;
@@ -145,7 +145,7 @@ pub(super) async fn a_record_that_moves_is_found_where_it_is_and_not_where_it_wa
     assert_eq!(found(&store, &["/b"], "", true).await, "there");
 }
 
-pub(super) async fn a_record_hands_its_scope_over_in_one_step_or_not_at_all(store: AnyStore) {
+pub(super) async fn record_hands_its_scope_over_atomically(store: AnyStore) {
     let old = create(&store, scoped("old", "/a", "")).await;
     let new = create(&store, Record { scope: None, ..scoped("new", "/a", "") }).await;
     let closing = || {
@@ -207,7 +207,7 @@ pub(super) async fn a_scope_is_given_changed_and_taken_away(store: AnyStore) {
     assert_eq!(found(&store, &["/a"], "name", false).await, "r");
 }
 
-pub(super) async fn a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record(store: AnyStore) {
+pub(super) async fn session_is_known_by_every_lineage_row_even_of_deleted_records(store: AnyStore) {
     let named = |name: &str, agent: AgentSpec, first: &str| {
         let lineage = Lineage::begin(session(first), None, at(5));
         Record { agent, lineage, ..record(name, 5) }
@@ -235,9 +235,7 @@ fn owner(of: &str, by: &str, agent: &AgentSpec) -> SessionOwner {
     SessionOwner { session: session(of), record: id(by), agent: agent.key() }
 }
 
-pub(super) async fn a_session_is_known_whatever_its_agent_is_called_that_is_started_in_the_same_way(
-    store: AnyStore,
-) {
+pub(super) async fn session_is_known_by_its_agents_command_under_any_name(store: AnyStore) {
     let by_command = AgentSpec::new("agent", ["acp", "--deep"]);
     let by_name = by_command.clone().named("claude");
     let moved = AgentSpec::new("elsewhere/agent", ["acp"]).named("claude");
@@ -332,7 +330,7 @@ pub(super) async fn unprompted_records_are_those_of_acp_clients_without_a_turn(s
     assert_eq!(store.unprompted(at(1), 9).await.unwrap(), []);
 }
 
-pub(super) async fn the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed(store: AnyStore) {
+pub(super) async fn last_agent_run_is_stored_and_runs_without_end_are_listed(store: AnyStore) {
     let run = |pid, ended: Option<&str>| AgentRun {
         process: ProcessIdentity { pid, started: 1 << 40, boot: "0b7c-boot".to_owned() },
         since: at(3),
@@ -358,7 +356,7 @@ pub(super) async fn the_last_run_of_an_agent_is_kept_and_those_without_an_end_ar
     assert_eq!(kept(&store, "a").await, expected);
 }
 
-pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed(store: AnyStore) {
+pub(super) async fn turn_is_found_by_number_with_its_usage_and_permissions(store: AnyStore) {
     let lease = create(&store, record("r", 5)).await;
     create(&store, record("other", 5)).await;
     let mut asking = turn(3, "three", TurnState::Queued);
@@ -381,9 +379,7 @@ pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allo
     }
 }
 
-pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile(
-    store: AnyStore,
-) {
+pub(super) async fn records_are_listed_in_creation_order_despite_changes(store: AnyStore) {
     let mut leases = Vec::new();
     for name in ["c", "a", "e", "b", "d"] {
         leases.push(create(&store, scoped(name, if name == "e" { "/b" } else { "/a" }, name)).await);
@@ -408,7 +404,7 @@ pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_hap
     assert_eq!(page(here.clone(), Some("d")).await, ["a", "c"]);
 }
 
-pub(super) async fn it_is_known_which_records_were_made_after_another(store: AnyStore) {
+pub(super) async fn records_created_after_another_are_listed(store: AnyStore) {
     for name in ["c", "a", "b"] {
         create(&store, record(name, 5)).await;
     }

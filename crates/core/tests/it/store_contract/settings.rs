@@ -6,7 +6,7 @@ use acpx_core::store::{Change, Durability};
 use super::samples::{at, events, host, record, settings_of};
 use super::{AnyStore, create, kept};
 
-pub(super) async fn settings_are_kept_whole_and_move_no_time(store: AnyStore) {
+pub(super) async fn settings_are_stored_whole_and_change_no_time(store: AnyStore) {
     let lease = create(&store, record("r", 5)).await;
     for settings in [settings_of("plan"), RecordSettings::default()] {
         let changes = vec![Change::Settings(settings.clone())];
@@ -22,7 +22,7 @@ pub(super) async fn settings_are_kept_whole_and_move_no_time(store: AnyStore) {
     assert_eq!(kept(&store, "born").await, Record { settings: settings_of("b"), ..record("born", 5) });
 }
 
-pub(super) async fn a_time_that_is_said_holds_over_what_is_written_before_it_and_no_longer(store: AnyStore) {
+pub(super) async fn explicit_record_time_overrides_earlier_writes_only(store: AnyStore) {
     let spoken = || Change::SpokenAt(at(2));
     let changes = events(1, 2).into_iter().chain([spoken()]).collect();
     let lease = store.create(record("r", 5), changes, host("h")).await.unwrap();

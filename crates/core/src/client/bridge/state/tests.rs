@@ -130,7 +130,7 @@ fn event_numbers_are_removed_unless_the_client_requested_them() {
 }
 
 #[test]
-fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_left_off() {
+fn new_host_gets_the_same_initialize_and_each_session_from_its_cursor() {
     let mut bridge = BridgeState::with_session();
     assert_eq!(bridge.on_host_exit(), [""; 0]);
     let params = format!(
@@ -343,7 +343,7 @@ fn a_request_over_the_byte_limit_is_forwarded_and_not_resent() {
 }
 
 #[test]
-fn to_another_machine_a_prompt_is_named_and_can_be_gone_on_with_once_a_host_of_ours_is_known_to_be_there() {
+fn prompt_to_a_remote_acpx_host_has_a_request_id() {
     let hosts = r#"{"protocolVersion":1,"_meta":{"acpx":{"protocol":{"oldest":1,"newest":2}}}}"#;
     let named = r#"{"_meta":{"acpx":{"requestId":"p-1"}},"sessionId":"s"}"#;
     for (answer, is_host, prompt) in
@@ -385,7 +385,7 @@ fn a_remote_host_receives_the_state_of_foreign_turns_only() {
 }
 
 #[test]
-fn to_another_machine_a_prompt_is_asked_for_again_however_often_once_the_host_has_it() {
+fn prompt_to_a_remote_acpx_host_is_resent_without_limit() {
     let prompt = request(&id(1), "session/prompt", r#"{"_meta":{"acpx":{"requestId":"p"}},"sessionId":"s"}"#);
     let lost = error_response(&id(1), &for_client(rpc_error::unanswered("session/prompt"), true));
     for is_accepted in [true, false] {
