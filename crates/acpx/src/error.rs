@@ -26,15 +26,12 @@ use crate::prompt_input::InputError;
 mod exit;
 mod hint;
 mod remedy;
-mod report;
-mod stop;
 
 pub(crate) use self::exit::CliExit;
 pub(crate) use self::hint::login_hint;
 pub(crate) use self::remedy::{Alternatives, Intent, LostSession, NoSessionHelp};
 use self::remedy::{none_lost, with_places};
-pub(crate) use self::report::{ErrorReport, Origin};
-pub(crate) use self::stop::InterruptReason;
+pub(crate) use exit::{ErrorReport, InterruptReason, Origin};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

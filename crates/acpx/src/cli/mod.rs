@@ -14,10 +14,8 @@ mod options;
 mod pending;
 mod remote;
 mod requested_format;
-mod reserved;
 mod scan;
 mod sessions;
-mod suggest;
 mod usage;
 mod verbs;
 

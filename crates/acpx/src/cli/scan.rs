@@ -5,9 +5,8 @@
 
 use super::ConfiguredNames;
 use super::flags::Flag;
-use super::reserved;
-use super::suggest::nearest;
-use super::usage::UsageError;
+use super::usage;
+use super::usage::{UsageError, nearest};
 use crate::agents;
 
 /// Verbs that may follow an agent's name.
@@ -44,7 +43,7 @@ pub(super) enum ScanResult {
 
 /// Whether a word is a verb, including those reserved for npm acpx.
 pub(crate) fn is_verb(word: &str) -> bool {
-    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || reserved::is_verb(word)
+    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || usage::is_verb(word)
 }
 
 /// Scans the arguments after the program's name.
@@ -142,7 +141,7 @@ impl Scan<'_> {
         if AGENT_VERBS.contains(&word) {
             return Ok(WordMeaning::Verb);
         }
-        if reserved::is_verb(word) {
+        if usage::is_verb(word) {
             return Err(self.not_here(word, self.words()).into());
         }
         match (&self.agent, ROOT_VERBS.contains(&word)) {
@@ -219,7 +218,7 @@ impl Scan<'_> {
                 self.skip_word();
                 Ok(self.verb(&[verb, &word]))
             }
-            ScanToken::Word(word) if verb == "sessions" && reserved::is_sessions_verb(&word) => {
+            ScanToken::Word(word) if verb == "sessions" && usage::is_sessions_verb(&word) => {
                 let words = format!("sessions {}", self.words());
                 Err(self.not_here(&format!("sessions {word}"), words))
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use acpx_core::model::{InvalidSessionName, PolicyProblem};
 
-use super::reserved;
+use super::usage;
 
 /// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +172,7 @@ impl UsageError {
         if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(error) {
             return Self::PermissionModes;
         }
-        if let Some(flag) = invalid_argument(error).as_deref().and_then(reserved::flag) {
+        if let Some(flag) = invalid_argument(error).as_deref().and_then(usage::flag) {
             return Self::FlagNotHere { flag };
         }
         let text = error.render().to_string();
@@ -195,4 +195,52 @@ fn invalid_argument(error: &clap::Error) -> Option<String> {
 fn is_about_permissions(error: &clap::Error) -> bool {
     invalid_argument(error)
         .is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
+}
+
+/// Maximum edit distance of a suggestion.
+const NEAR: usize = 2;
+
+/// The first of the nearest candidates, if it is near enough to be a typing error.
+pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let word = word.to_lowercase();
+    let near = candidates.filter_map(|candidate| {
+        let distance = strsim::damerau_levenshtein(&word, candidate);
+        // Of a short word nearly everything is two edits away.
+        let is_near = distance <= NEAR && distance * 3 <= candidate.chars().count();
+        is_near.then_some((distance, candidate))
+    });
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate.to_owned())
+}
+
+/// Verbs, alone or after an agent's name.
+const VERBS: [&str; 3] = ["config", "compare", "flow"];
+/// Verbs below `sessions`.
+const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
+/// Flags of any verb.
+const FLAGS: [&str; 9] = [
+    "--suppress-reads",
+    "--allowed-tools",
+    "--max-turns",
+    "--system-prompt",
+    "--append-system-prompt",
+    "--prompt-retries",
+    "--no-fs",
+    "--no-terminal",
+    "--resume-session",
+];
+
+/// Whether a word is a verb of npm acpx that acpx does not have.
+pub(super) fn is_verb(word: &str) -> bool {
+    VERBS.contains(&word)
+}
+
+/// Whether a word is a verb of npm acpx's `sessions` that acpx does not have.
+pub(super) fn is_sessions_verb(word: &str) -> bool {
+    SESSIONS_VERBS.contains(&word)
+}
+
+/// The flag's name, if an argument is a reserved flag.
+pub(super) fn flag(argument: &str) -> Option<&'static str> {
+    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
+    FLAGS.into_iter().find(|flag| *flag == name)
 }

@@ -46,7 +46,7 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
             return Ok(CliExit::Success.into());
         }
         let asking = engine.agent_answer(settings.new_session());
-        let answer = interrupts.during_start(&slow, &mut console, asking).await??;
+        let answer = Box::pin(interrupts.during_start(&slow, &mut console, asking)).await??;
         interrupts.allow(Duration::ZERO);
         let ways = login_ways(&answer);
         let environment = settings.environment();

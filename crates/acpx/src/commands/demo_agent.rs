@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use crate::cli::DemoAgentArgs;
 use crate::demo_agent::serve_stdio;
 use crate::error::CliError;
-use crate::session::home::{acpx_home, make_private};
-use crate::session::host_locator::block_on;
+use crate::session::host_locator::{acpx_home, block_on, make_private};
 
 /// Serves until stdin ends.
 pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {

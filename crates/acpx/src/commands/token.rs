@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::http::tokens::Tokens;
 use crate::output;
 use crate::session::agent_child::refuse_inside;
-use crate::session::home::{acpx_home, make_private};
+use crate::session::host_locator::{acpx_home, make_private};
 use crate::session::settings::LazyConfig;
 
 /// Runs a `token` subcommand.

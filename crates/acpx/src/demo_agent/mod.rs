@@ -4,11 +4,8 @@
 //! program treats it like any other agent. Stdout carries only the protocol.
 
 mod archive;
-mod fault;
-mod listing;
 mod servers;
 mod service;
-mod settings;
 mod tool_calls;
 mod turn;
 mod words;
@@ -20,8 +17,7 @@ use acpx_core::acp::agent::{Offer, serve};
 use acpx_core::model::ProtocolVersion;
 use acpx_core::wire::{WireLimits, connect};
 
-pub(crate) use fault::RestoreFault;
-pub(crate) use settings::{DemoAgentSettings, DemoReplayMode, Quirk};
+pub(crate) use service::{DemoAgentSettings, DemoReplayMode, Quirk, RestoreFault};
 
 use self::service::DemoAgent;
 

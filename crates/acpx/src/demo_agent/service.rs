@@ -4,26 +4,30 @@
 //! they are small, and the agent has only one client.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::fmt;
-use std::io::{self, Write};
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+use std::{fmt, io};
 
 use acpx_core::acp::agent::{
-    AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, ListCall, Meta, Modes,
-    NewCall, ParamProblem, PromptCall, PromptReply, RestoreCall, SessionMode, SessionPage, SessionSetup,
-    SetModeCall, SlashCommand, TurnLink, UpdateBody,
+    AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, Feature, ListCall, Meta,
+    Modes, NewCall, ParamProblem, PromptCall, PromptReply, RestoreCall, SessionMode, SessionPage,
+    SessionSetup, SetModeCall, SlashCommand, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use acpx_core::sync::Lock;
+use acpx_core::wire::RpcError;
+use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::archive;
 use super::archive::{Archive, ArchiveError, ArchiveLine, ArchiveSession, user_message};
-use super::listing;
 use super::servers::{ServerSetupGuard, SessionServers};
-use super::settings::{DemoAgentSettings, DemoReplayMode, Quirk};
 use super::turn::DemoTurn;
 use super::words::steps;
+use crate::mcp::McpLimits;
 
 /// The modes of every session; the first is the initial one.
 pub(super) const MODES: [&str; 2] = ["ask", "code"];
@@ -209,7 +213,7 @@ impl AgentService for DemoAgent {
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
         let kept = self.archive.all().map_err(|error| CallError::NotListed { source: error.into() })?;
-        Ok(listing::page(kept, &call, self.settings.page_size)?)
+        Ok(archive::page(kept, &call, self.settings.page_size)?)
     }
 
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
@@ -334,4 +338,108 @@ fn capitalised(word: &str) -> String {
 
 fn now() -> Timestamp {
     Timestamp::since_1970(acpx_core::wire::since_1970())
+}
+
+/// Settings of one run of the demo agent.
+#[derive(Debug)]
+pub(crate) struct DemoAgentSettings {
+    /// Where sessions are stored.
+    pub(crate) directory: PathBuf,
+    pub(crate) features: BTreeSet<Feature>,
+    pub(crate) page_size: usize,
+    pub(crate) load_fault: Option<RestoreFault>,
+    pub(crate) resume_fault: Option<RestoreFault>,
+    pub(crate) replay: DemoReplayMode,
+    pub(crate) quirks: BTreeSet<Quirk>,
+    pub(crate) mcp_limits: McpLimits,
+}
+
+/// What `session/load` replays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoReplayMode {
+    /// The whole conversation, before the answer
+    Full,
+    /// The first half before the answer, the rest after it
+    Late,
+    /// Only the last exchange
+    Partial,
+    /// Nothing
+    None,
+}
+
+/// Optional behaviour of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Quirk {
+    ReplayOnResume,
+    MaterialiseEarly,
+    AgentSessionId,
+    LateCommands,
+    Verbose,
+}
+
+impl DemoAgentSettings {
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+}
+
+/// How load or resume fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RestoreFault {
+    /// -32002 with the session's id, as the protocol says
+    NotFound,
+    /// -32002 and nothing more
+    NotFoundPlain,
+    /// -32603 with "Session not found" in its details
+    NotFoundInternal,
+    /// -32603 with "no rollout found for thread id …" in its details
+    NoRollout,
+    /// -32603 with the name of a service that failed
+    #[value(help = "-32603 \"OpenCode service failure\"")]
+    ServiceFailure,
+    /// -32602 for a session id it does not like
+    InvalidParams,
+    /// -32600: another process writes to the session
+    BusyActiveWriter,
+    /// -31002: the session is already open
+    BusyOpen,
+    /// -32003: the session is active
+    BusyActive,
+    /// -32000: a login is needed first
+    Auth,
+    /// -32603 and nothing more
+    Internal,
+}
+
+impl RestoreFault {
+    /// The error for a request about this session.
+    pub(crate) fn error(self, session: &AcpSessionId) -> CallError {
+        let plain = |code, message: &str| CallError::PassedOn(RpcError::new(code, message));
+        let with = |code, message: &str, data: Value| {
+            CallError::PassedOn(RpcError::new(code, message).with_data(&data.to_string()))
+        };
+        match self {
+            Self::NotFound => CallError::UnknownSession(session.clone()),
+            Self::NotFoundPlain => plain(RpcError::RESOURCE_NOT_FOUND, "Resource not found"),
+            Self::NotFoundInternal => broken("Session not found"),
+            Self::NoRollout => broken(&format!("no rollout found for thread id {session}")),
+            Self::ServiceFailure => plain(RpcError::INTERNAL, "OpenCode service failure"),
+            Self::InvalidParams => ParamProblem::new("sessionId", "is unknown").into(),
+            Self::BusyActiveWriter => with(
+                RpcError::INVALID_REQUEST,
+                "Invalid request: the thread has an active writer",
+                json!({ "reason": "thread_active_writer" }),
+            ),
+            Self::BusyOpen => plain(-31002, "Session is already open"),
+            Self::BusyActive => plain(-32003, "Session is active"),
+            Self::Auth => plain(RpcError::AUTH_REQUIRED, "Authentication required"),
+            Self::Internal => plain(RpcError::INTERNAL, "Internal error"),
+        }
+    }
+}
+
+/// The -32603 error with these details that many agents use for internal failures.
+pub(super) fn broken(details: &str) -> CallError {
+    let data = json!({ "details": details });
+    CallError::PassedOn(RpcError::new(RpcError::INTERNAL, "Internal error").with_data(&data.to_string()))
 }

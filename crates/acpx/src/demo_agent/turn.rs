@@ -10,8 +10,8 @@ use acpx_core::acp::agent::{
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
-use super::fault::broken;
 use super::servers::SessionServers;
+use super::service::broken;
 use super::words::DemoStep;
 
 /// The exit code of a requested crash.

@@ -1,8 +1,13 @@
 //! The exit codes of commands, which are those of npm acpx.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use acpx_core::model::ErrorClass;
+use acpx_core::model::{ErrorClass, ErrorCode, SessionIdentity};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::CliError;
 
 /// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +58,77 @@ impl From<ErrorClass> for CliExit {
             ErrorClass::ExecDisabled | ErrorClass::Runtime => Self::Failure,
             ErrorClass::Interrupted => Self::Interrupted,
             ErrorClass::Usage => Self::Usage,
+        }
+    }
+}
+
+/// Why a command must stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InterruptReason {
+    /// Its time limit passed.
+    TimedOut(Duration),
+    /// The user or the parent process interrupted it.
+    Signalled,
+    /// It was asked to terminate; its turn continues in the host.
+    Terminated,
+    /// Its terminal closed. The command continues, but its output is not visible any more.
+    HungUp,
+}
+
+impl InterruptReason {
+    /// The error of a command that was stopped while doing this, such as "waiting for the host to answer".
+    pub(crate) fn while_doing(self, doing: &str) -> CliError {
+        match self {
+            Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },
+            Self::Signalled | Self::Terminated | Self::HungUp => CliError::Signalled,
+        }
+    }
+}
+
+/// The component that detected an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Origin {
+    /// The command.
+    Cli,
+    /// The session or the store.
+    Runtime,
+    /// The queue of prompts.
+    Queue,
+    /// The agent.
+    Acp,
+}
+
+/// An error ready to be rendered.
+#[derive(Debug, Clone)]
+pub(crate) struct ErrorReport {
+    pub(crate) class: ErrorClass,
+    /// The stable code.
+    pub(crate) code: ErrorCode,
+    /// What failed, with its causes.
+    pub(crate) message: String,
+    /// What the user can do next.
+    pub(crate) hint: Option<String>,
+    pub(crate) origin: Origin,
+    pub(crate) retryable: bool,
+    /// The ids of the session concerned, rendered as JSON members of their own.
+    pub(crate) identity: Option<SessionIdentity>,
+    /// The agent's own error object.
+    pub(crate) acp: Option<Box<RawValue>>,
+}
+
+impl From<&CliError> for ErrorReport {
+    fn from(error: &CliError) -> Self {
+        let code = error.code();
+        Self {
+            class: error.class(),
+            retryable: code.is_retryable(),
+            code,
+            message: error.message(),
+            hint: error.hint().map(Into::into),
+            origin: error.origin(),
+            identity: error.identity().cloned(),
+            acp: error.acp().and_then(|json| serde_json::from_str(json).ok()),
         }
     }
 }

@@ -1,23 +1,20 @@
 //! Locates and starts the home's host. The layers below get what this module reads from the environment as values.
 
-use std::env;
 use std::ffi::OsString;
 use std::future::Future;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::thread;
 use std::time::Duration;
+use std::{env, io, thread};
 
 use acpx_core::client::{Bridge, HostClient, Launcher, running, stop_if_idle};
 use acpx_core::home::{HostLock, HostPlace, published};
 use acpx_core::model::AgentSpec;
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
-use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreError};
+use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreError, make_private_directory};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
-use super::home::{acpx_home, user_home};
 use crate::error::CliError;
 use crate::output::Console;
 
@@ -166,4 +163,22 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     // Do not wait for a thread that is blocked on a dead disk.
     runtime.shutdown_background();
     done
+}
+
+/// `ACPX_HOME`, or `.acpx` in the user's home.
+pub(crate) fn acpx_home() -> Result<PathBuf, CliError> {
+    let set = env::var_os("ACPX_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = set.or_else(|| Some(user_home()?.join(".acpx"))).ok_or(CliError::NoHome)?;
+    if home.is_absolute() { Ok(home) } else { Err(CliError::RelativeHome(home)) }
+}
+
+/// `HOME`, or the user's home in the password database: some editors start their agents without `HOME`.
+pub(crate) fn user_home() -> Option<PathBuf> {
+    env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}
+
+/// Creates a directory that only its owner can read, with missing parents.
+pub(crate) fn make_private(directory: &Path) -> Result<(), CliError> {
+    make_private_directory(directory)
+        .map_err(|source| CliError::System { doing: format!("make {}", directory.display()), source })
 }

@@ -9,36 +9,32 @@
 
 mod person;
 mod showing;
-mod unsent;
-mod waited;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::client::HostClient;
-use acpx_core::model::Seq;
-use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage};
+use acpx_core::host::RecordEvents;
+use acpx_core::model::{RecordId, Seq, Turn};
+use acpx_core::protocol::meta::WaitReasonAnswer;
+use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage, WatchedEvent};
+use acpx_core::store::{Store, StoreError};
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use self::person::answered;
+use self::showing::SessionDisplay;
 use super::host_locator::HostLocator;
 use super::interrupt::{EXPLANATION, InterruptWatcher, SLOW, STILL_SLOW};
 use super::prompt_request::PromptSubmission;
 use crate::cli::Wait;
-use crate::error::CliError;
-use crate::error::InterruptReason;
-use crate::output::Console;
+use crate::error::{CliError, InterruptReason};
+use crate::output::{Console, FollowView, awaited};
 use crate::terminal::prompt::TerminalPrompter;
-
-pub(crate) use self::unsent::unsent_turn;
-pub(crate) use self::waited::waiting_for;
-
-use self::person::answered;
-use self::showing::SessionDisplay;
-use self::waited::wait_notice;
 
 /// Shown for a prompt that is not sent at once.
 const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
@@ -555,6 +551,74 @@ async fn at(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Shown when an agent takes long to start.
+pub(crate) fn waiting_for(agent: &str) -> String {
+    format!("waiting for the agent {agent} to start")
+}
+
+/// The wait reason in the host's answer to `_acpx/waiting`; `None` if it only says that the agent is starting.
+pub(super) fn wait_notice(answer: &str, agent: &str) -> Option<String> {
+    let waiting = serde_json::from_str::<WaitReasonAnswer>(answer).ok()?.waiting_for?;
+    match (waiting.what.as_str(), waiting.method.as_deref()) {
+        ("agent-start", _) => None,
+        ("answer", Some("session/prompt")) | ("turn-end" | "permission" | "elicitation" | "command", _) => {
+            Some(format!("waiting for the agent {agent}, which works on a turn"))
+        }
+        _ => Some(format!("waiting for {}", awaited(&waiting))),
+    }
+}
+
+/// The turn of such a prompt, if it ends with this event and the view would show its text.
+pub(crate) async fn unsent_turn(
+    view: &FollowView,
+    event: &WatchedEvent,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+) -> Result<Option<Turn>, StoreError> {
+    let Some((turn, is_begun)) = view.ends_without_prompt(event) else { return Ok(None) };
+    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+    // A turn that began before the view did is taken as sent.
+    if !is_begun && kept.has_begun(turn).await? {
+        return Ok(None);
+    }
+    store.turn_numbered(record.clone(), turn).await
+}
+
+#[cfg(test)]
+mod waited_tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn wait_notice_names_the_hosts_wait_reason() {
+        let notice = |what: Value| {
+            let mut waiting = json!({ "since": "2026-11-16T00:00:00.000Z" });
+            waiting.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+            wait_notice(&json!({ "waitingFor": waiting }).to_string(), "a")
+        };
+        let cases = [
+            (json!({ "what": "agent-start" }), None),
+            (
+                json!({ "what": "answer", "method": "session/set_mode" }),
+                Some("waiting for the agent's answer to session/set_mode"),
+            ),
+            (json!({ "what": "agent-end" }), Some("waiting for the end of the agent's process")),
+            (
+                json!({ "what": "answer", "method": "session/prompt" }),
+                Some("waiting for the agent a, which works on a turn"),
+            ),
+            (json!({ "what": "permission" }), Some("waiting for the agent a, which works on a turn")),
+        ];
+        for (what, expected) in cases {
+            assert_eq!(notice(what.clone()).as_deref(), expected, "{what}");
+        }
+        for nothing in ["{}", "null", "7"] {
+            assert_eq!(wait_notice(nothing, "a"), None);
+        }
     }
 }
 

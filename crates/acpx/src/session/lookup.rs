@@ -1,7 +1,8 @@
 //! Finds sessions for commands that only read. The command opens the store itself and starts no process; a missing
 //! store has no sessions.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,16 +11,18 @@ use acpx_core::engine::{agent_build, has_answered, last_answers};
 use acpx_core::home::{HostPlace, listens, published};
 use acpx_core::host::RecordEvents;
 use acpx_core::model::{
-    Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName, SessionUsage, Turn,
+    AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName,
+    SessionUsage, Turn,
 };
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
-use super::host_locator::HostLocator;
-use super::scope::ScopeDirectories;
+use super::host_locator::{HostLocator, own_program};
 use super::settings::CommandSettings;
 use crate::agents;
-use crate::error::{Alternatives, CliError, Intent, LostSession, NoSessionHelp};
+use crate::agents::UnknownAgent;
+use crate::config::{Config, ConfigError};
+use crate::error::{Alternatives, CliError, Intent, LostSession, NoSessionHelp, system_words};
 
 /// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
@@ -326,6 +329,138 @@ pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> R
         searched: walk.root().map(Path::to_owned),
         remedy: remedy.into(),
     })
+}
+
+/// The agent of this name: the configuration's, or the built-in one.
+pub(crate) fn resolve(name: &str, config: &Config) -> Result<AgentSpec, CliError> {
+    let name = agents::canonical(name);
+    if let Some(argv) = config.agent(&name).map_err(ConfigError::from)? {
+        return Ok(agents::spec(argv.iter().map(String::as_str)).named(name));
+    }
+    if name == agents::DEMO {
+        let program = AbsolutePath::from_path(&own_program()?)?;
+        return Ok(AgentSpec::new(program.as_str(), ["demo-agent"]).named(name));
+    }
+    agents::built_in(&name).ok_or_else(|| UnknownAgent { name, chosen_in: None }.into())
+}
+
+/// The searched directories, nearest first. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScopeDirectories {
+    directories: Vec<PathBuf>,
+    /// Whether the last one is the root of a git repository.
+    has_root: bool,
+}
+
+impl ScopeDirectories {
+    /// The directories from `cwd` upwards, with links resolved.
+    pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
+        let unusable = |source: io::Error| CliError::Directory {
+            path: cwd.to_owned(),
+            reason: system_words(&source),
+            flag: "--cwd",
+        };
+        let start = cwd.canonicalize().map_err(unusable)?;
+        let root = start.ancestors().position(|directory| directory.join(".git").exists());
+        let count = root.map_or(1, |position| position + 1);
+        let directories = start.ancestors().take(count).map(Path::to_owned).collect();
+        Ok(Self { directories, has_root: root.is_some() })
+    }
+
+    /// The first directory.
+    pub(crate) fn start(&self) -> &Path {
+        self.directories.first().expect("a walk begins somewhere")
+    }
+
+    /// The root of the git repository, which is the last directory.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.directories.last().filter(|_| self.has_root).map(PathBuf::as_path)
+    }
+
+    /// Every directory, nearest first, as the store has it.
+    pub(crate) fn directories(&self) -> Result<Vec<AbsolutePath>, CliError> {
+        Ok(self.directories.iter().map(|path| AbsolutePath::from_path(path)).collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod scope_tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn scope_lookup_ends_at_the_git_root_by_real_paths() {
+        let home = tempfile::tempdir().unwrap();
+        let top = home.path().canonicalize().unwrap();
+        let deep = top.join("repository/a/b");
+        fs::create_dir_all(&deep).unwrap();
+        // A worktree has a file of this name, and a nested repository ends the walk first.
+        fs::write(top.join("repository/.git"), "gitdir: elsewhere").unwrap();
+        std::os::unix::fs::symlink(&deep, top.join("link")).unwrap();
+        let walk = ScopeDirectories::from(&top.join("link")).unwrap();
+        let expected = [deep, top.join("repository/a"), top.join("repository")];
+        assert_eq!(walk, ScopeDirectories { directories: expected.to_vec(), has_root: true });
+        assert_eq!(
+            (walk.start(), walk.root()),
+            (&*top.join("repository/a/b"), Some(&*top.join("repository")))
+        );
+    }
+
+    #[test]
+    fn without_a_git_root_only_the_directory_itself_is_searched() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().canonicalize().unwrap();
+        assert_eq!(
+            ScopeDirectories::from(home.path()).unwrap(),
+            ScopeDirectories { directories: vec![directory], has_root: false }
+        );
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let error = ScopeDirectories::from(Path::new("/nowhere/at/all")).unwrap_err();
+        assert_eq!(error.message(), "cannot work in /nowhere/at/all: No such file or directory");
+    }
+}
+
+#[cfg(test)]
+mod agent_lookup_tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(Path::new("/home/config.json"), text).unwrap()
+    }
+
+    #[test]
+    fn an_agent_is_the_configured_one_or_else_the_built_in_one() {
+        let spec = |program: &str, args: &[&str], name: &str| {
+            AgentSpec::new(program, args.iter().copied()).named(name)
+        };
+        let mine = config(
+            r#"{"agents":{"Mine":{"command":"mine","args":["a b"]},"codex":{"argv":["codex-acp","--x"]},
+                "factory-droid":{"command":"droid 'acp mode'"}}}"#,
+        );
+        let cases = [
+            ("claude", spec("npx", &["-y", "@agentclientprotocol/claude-agent-acp@^0.76.0"], "claude")),
+            (" Gemini ", spec("gemini", &["--acp"], "gemini")),
+            ("mine", spec("mine", &["a b"], "mine")),
+            ("codex", spec("codex-acp", &["--x"], "codex")),
+            ("factorydroid", spec("droid", &["acp mode"], "droid")),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(resolve(name, &mine).unwrap(), expected, "{name}");
+        }
+        let this = std::env::current_exe().unwrap();
+        assert_eq!(resolve("demo", &mine).unwrap(), spec(this.to_str().unwrap(), &["demo-agent"], "demo"));
+        let error = resolve("nobody", &mine).unwrap_err();
+        assert_eq!(
+            (error.message(), error.code()),
+            ("there is no agent named \"nobody\"".to_owned(), acpx_core::model::ErrorCode::AgentUnknown)
+        );
+    }
 }
 
 #[cfg(test)]

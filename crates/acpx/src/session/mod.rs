@@ -1,16 +1,13 @@
 //! From what a command means to a turn: finds the session, connects to its host, sends the prompt, handles interrupts.
 
 pub(crate) mod agent_child;
-pub(crate) mod agent_lookup;
 pub(crate) mod denial;
-pub(crate) mod home;
 pub(crate) mod host_locator;
 pub(crate) mod host_session;
 pub(crate) mod interrupt;
 pub(crate) mod lookup;
 pub(crate) mod own_engine;
 pub(crate) mod prompt_request;
-pub(crate) mod scope;
 pub(crate) mod settings;
 pub(crate) mod setup_request;
 pub(crate) mod takeover;

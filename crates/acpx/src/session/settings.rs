@@ -18,8 +18,8 @@ use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TurnTermsMet
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::tools::Environment;
 
-use super::agent_lookup;
-use super::home::acpx_home;
+use super::host_locator::acpx_home;
+use super::lookup;
 use crate::agents;
 use crate::agents::UnknownAgent;
 use crate::cli::{AgentChoice, CliOptions, OutputOptions, RequestedFormat, UsageError};
@@ -197,7 +197,7 @@ impl CommandSettings {
         let variables = config.variables();
         let set = variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| name.clone());
         let known_agents = set.chain(Credentials::readers()).map(|name| {
-            let agent = agent_lookup::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
+            let agent = lookup::resolve(&name, config).unwrap_or_else(|_| named_only(&name));
             (name, agent)
         });
         Ok(Self {
@@ -401,7 +401,7 @@ fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
 
 fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
     match choice {
-        AgentChoice::Named(name) => agent_lookup::resolve(name, config),
+        AgentChoice::Named(name) => lookup::resolve(name, config),
         AgentChoice::Line(line) => {
             agents::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
         }
@@ -412,8 +412,8 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
 /// The agent if none is named.
 pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
     match &config.default_agent {
-        None => agent_lookup::resolve(agents::DEFAULT, config),
-        Some(name) => agent_lookup::resolve(name, config).map_err(|error| match error {
+        None => lookup::resolve(agents::DEFAULT, config),
+        Some(name) => lookup::resolve(name, config).map_err(|error| match error {
             CliError::Agent(unknown) => {
                 UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
             }

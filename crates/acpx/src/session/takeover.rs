@@ -17,7 +17,7 @@ use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 use super::host_locator::{HostLocator, block_on};
 use super::host_session::HostSession;
 use super::interrupt::InterruptWatcher;
-use super::scope::ScopeDirectories;
+use super::lookup::ScopeDirectories;
 use super::settings::CommandSettings;
 use crate::agents::name_of;
 use crate::error::CliError;

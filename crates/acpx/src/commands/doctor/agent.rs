@@ -98,7 +98,7 @@ async fn examine(
     let mcp_servers = list.collect::<Vec<_>>().into();
     let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
     let mut interrupts = InterruptWatcher::new(None)?;
-    let seen = interrupts.during(engine.examine(with)).await?;
+    let seen = interrupts.during(Box::pin(engine.examine(with))).await?;
     Ok(seen.map_err(CliError::from))
 }
 

@@ -10,8 +10,7 @@ use crate::agents;
 use crate::config::{Config, ConfigError, ProgramSearch, find_program};
 use crate::error::CliError;
 use crate::output::Finding;
-use crate::session::agent_lookup;
-use crate::session::settings;
+use crate::session::{lookup, settings};
 
 /// Reports what is wrong with a configuration that could be read.
 pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
@@ -67,7 +66,7 @@ pub(super) fn agents(config: &Config, report: &mut DoctorReport) -> Result<(), C
     names.dedup();
     let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
-        let agent = match agent_lookup::resolve(&name, config) {
+        let agent = match lookup::resolve(&name, config) {
             // Already reported.
             Err(CliError::Config(ConfigError::Wrong(_))) => continue,
             agent => agent?,

@@ -20,7 +20,6 @@ use tokio::time::timeout;
 
 use super::super::{CONNECTION, SESSION, as_line, longest_line};
 use super::pool::{RelayRequest, RelayResponse, RequestConnection};
-use super::sse::Events;
 use super::{FAREWELL, LocalEndpoint, Relay, RelayError};
 
 /// Maximum length of a refusal's body that is shown.
@@ -248,6 +247,135 @@ impl SessionStartRequests {
         let message = RpcMessage::parse(line).ok().filter(|message| message.method().is_none())?;
         let is_start = self.0.lock().remove(message.id()?);
         message.result().filter(|_| is_start).and_then(session_of)
+    }
+}
+
+/// Maximum number of cookies, and maximum length of each.
+const MOST: usize = 32;
+const LONGEST: usize = 4096;
+
+/// The cookies by name.
+#[derive(Debug, Default)]
+pub(super) struct Cookies(Vec<(String, String)>);
+
+impl Cookies {
+    /// Stores the cookie of a `Set-Cookie` header. Malformed and excess cookies are ignored.
+    pub(super) fn take(&mut self, header: &HeaderValue) {
+        let Some(text) = header.to_str().ok().filter(|text| text.len() <= LONGEST) else { return };
+        let mut parts = text.split(';');
+        let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else { return };
+        let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+        let is_over = parts.filter_map(|part| part.split_once('=')).any(|(attribute, value)| {
+            attribute.trim().eq_ignore_ascii_case("max-age")
+                && value.trim().parse::<i64>().is_ok_and(|seconds| seconds <= 0)
+        });
+        self.0.retain(|(known, _)| *known != name);
+        if !is_over && !name.is_empty() && self.0.len() < MOST {
+            self.0.push((name, value));
+        }
+    }
+
+    /// The `Cookie` header with all of them.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let pairs: Vec<_> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut header = HeaderValue::from_str(&pairs.join("; ")).ok().filter(|_| !pairs.is_empty())?;
+        header.set_sensitive(true);
+        Some(header)
+    }
+}
+
+/// The incomplete line and event so far.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    line: Vec<u8>,
+    data: Option<String>,
+}
+
+/// An event is longer than any message may be, or no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event is longer than any message may be, or no text")]
+pub(super) struct BadEvent;
+
+impl Events {
+    /// The data of the events that these bytes complete.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<String>, BadEvent> {
+        let mut complete = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.len() + self.data.as_ref().map_or(0, String::len) > 2 * longest_line() {
+                return Err(BadEvent);
+            }
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                complete.extend(self.line(&line)?);
+            }
+        }
+        Ok(complete)
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<Option<String>, BadEvent> {
+        let line = std::str::from_utf8(line).map_err(|_| BadEvent)?;
+        let line = line.trim_end_matches(['\r', '\n']);
+        if line.is_empty() {
+            return Ok(self.data.take());
+        }
+        if let Some(data) = line.strip_prefix("data:") {
+            let data = data.strip_prefix(' ').unwrap_or(data);
+            match &mut self.data {
+                Some(before) => {
+                    before.push('\n');
+                    before.push_str(data);
+                }
+                None => self.data = Some(data.to_owned()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod sse_tests {
+    use super::*;
+
+    #[test]
+    fn events_are_whole_however_their_bytes_come() {
+        let stream = "data: {\"a\":1}\n\n:\n\nevent: message\r\ndata:{\ndata: }\r\nid: 7\r\n\r\ndata: half";
+        for size in 1..stream.len() {
+            let mut events = Events::default();
+            let told: Vec<String> =
+                stream.as_bytes().chunks(size).flat_map(|bytes| events.take(bytes).unwrap()).collect();
+            assert_eq!(told, ["{\"a\":1}", "{\n}"]);
+        }
+    }
+
+    #[test]
+    fn invalid_utf8_or_endless_event_is_an_error() {
+        assert_eq!(Events::default().take(b"data: \xff\n\n"), Err(BadEvent));
+        let mut events = Events::default();
+        let endless = vec![b'x'; longest_line()];
+        let told: Result<Vec<_>, _> = (0..3).map(|_| events.take(&endless)).collect();
+        assert_eq!(told, Err(BadEvent));
+    }
+}
+
+#[cfg(test)]
+mod cookies_tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_sent_until_the_server_deletes_them() {
+        let mut cookies = Cookies::default();
+        assert_eq!(cookies.header(), None);
+        for given in ["way=a; Path=/; HttpOnly", "x = 1 ;Max-Age=60", "no cookie", "way=b", "=nameless"] {
+            cookies.take(&HeaderValue::from_static(given));
+        }
+        assert_eq!(cookies.header(), Some(HeaderValue::from_static("x=1; way=b")));
+        cookies.take(&HeaderValue::from_static("x=; max-age=0"));
+        assert_eq!(cookies.header(), Some(HeaderValue::from_static("way=b")));
+        for number in 0..MOST * 2 {
+            cookies.take(&HeaderValue::from_str(&format!("n{number}=1")).unwrap());
+        }
+        assert_eq!(cookies.0.len(), MOST);
     }
 }
 

@@ -4,10 +4,8 @@
 //! connection ends the agent, and the session is restored with a new one.
 
 mod chunked_body;
-mod cookies;
 mod http;
 mod pool;
-mod sse;
 mod websocket;
 
 use std::path::PathBuf;
@@ -25,14 +23,13 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsConnector, rustls};
 
-use self::cookies::Cookies;
 use self::pool::RequestConnection;
 use super::address::{Address, Transport};
 use super::{limits, tls};
+use http::Cookies;
 
 /// Timeout of each step of connecting, and of sending without progress.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use acpx_core::acp::client::{KnownTools, PermissionRequest, tool_request_use};
 use acpx_core::model::{Direction, Permit, ToolUse, Update};
 use acpx_core::wire::RpcMessage;
 
-use super::updates::UpdateReader;
+use super::UpdateReader;
 use crate::output::WatchedEvent;
 use crate::output::agent_request::{RequestOutcome, UnansweredRequests};
 

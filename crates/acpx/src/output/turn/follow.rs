@@ -14,9 +14,8 @@ use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::message::{MessageKey, MessageTracker};
 use super::text::TextView;
-use super::updates::UpdateReader;
+use super::{MessageKey, MessageTracker, UpdateReader};
 use crate::cli::Format;
 use crate::output::{Console, OutputMode, WatchedEvent, json_line};
 

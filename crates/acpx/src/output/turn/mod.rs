@@ -6,31 +6,26 @@
 mod activity;
 mod denials;
 mod follow;
-mod message;
 mod quiet;
 mod recent_tool_calls;
 mod result;
 mod text;
 mod tool;
 mod tool_io;
-mod updates;
-mod usage;
 
-use std::io::{self, Write};
+use std::collections::HashMap;
+use std::io;
+use std::io::Write;
 
+use acpx_core::acp::translate::UpdatesToV1;
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Decision, Direction, EndedProcess, Fact, HistoryExtent, PermissionPolicy,
-    ReplayVerdict, RestoreError, SessionIdentity, SettingValue, Timestamp,
+    AcpSessionId, AgentSessionId, ClientName, Decision, Direction, EndedProcess, Fact, HistoryExtent,
+    MessageKind, PermissionPolicy, ProtocolVersion, ReplayVerdict, RestoreError, SessionIdentity,
+    SettingValue, Timestamp, TurnId, Update,
 };
 use acpx_core::wire::RpcMessage;
 use serde::Serialize;
-
-pub(crate) use self::activity::TimeoutCause;
-pub(crate) use self::denials::DenialSummary;
-pub(crate) use self::follow::FollowView;
-pub(crate) use self::recent_tool_calls::{RecentToolCall, RecentToolCalls};
-pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
-pub(super) use self::tool::{command_line, first_named};
+use serde_json::value::RawValue;
 
 use self::activity::AgentActivity;
 use self::denials::DenialTracker;
@@ -40,6 +35,14 @@ use super::settings::not_restored;
 use super::{Console, OutputMode, WatchedEvent, error, json_line};
 use crate::cli::Format;
 use crate::error::ErrorReport;
+use crate::output::sanitize::{ellipsize, on_one_line};
+
+pub(crate) use self::activity::TimeoutCause;
+pub(crate) use self::denials::DenialSummary;
+pub(crate) use self::follow::FollowView;
+pub(crate) use self::recent_tool_calls::{RecentToolCall, RecentToolCalls};
+pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(super) use self::tool::{command_line, first_named};
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -357,6 +360,92 @@ struct TurnNoticeObject<'a> {
 /// A number of lines, in words.
 fn counted(lines: u64) -> String {
     if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") }
+}
+
+/// How much of a client's name is shown.
+const NAME_CHARS: usize = 40;
+
+/// The message whose chunks are arriving.
+#[derive(Debug, Default)]
+pub(super) struct MessageTracker(Option<MessageKey>);
+
+/// What distinguishes a chunk's message from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MessageKey {
+    pub(super) kind: MessageKind,
+    pub(super) turn: Option<TurnId>,
+    /// The agent's id for the message, where it gives one.
+    pub(super) id: Option<Box<str>>,
+}
+
+impl MessageTracker {
+    /// Takes the next chunk; returns whether it begins a message. A chunk without an id continues the current message.
+    pub(super) fn begins(&mut self, piece: MessageKey) -> bool {
+        let goes_on = self.0.as_ref().is_some_and(|open| {
+            let is_same = piece.id.is_none() || piece.id == open.id;
+            is_same && (open.kind, open.turn) == (piece.kind, piece.turn)
+        });
+        if !goes_on {
+            self.0 = Some(piece);
+        }
+        !goes_on
+    }
+}
+
+/// The label of the user's words: their turn and client. The client's own name can neither end the label nor begin
+/// another.
+pub(super) fn user_label(turn: Option<TurnId>, client: Option<&ClientName>) -> String {
+    let turn = turn.map(|turn| format!(", turn {}", turn.0)).unwrap_or_default();
+    let name = client.map(|client| on_one_line(&client.name).replace('[', "(").replace(']', ")"));
+    let name = name.filter(|name| !name.trim().is_empty());
+    let client = name.map(|name| format!(", {}", ellipsize(&name, NAME_CHARS))).unwrap_or_default();
+    format!("[user{turn}{client}] ")
+}
+
+/// A line break within labelled words, which indents the next line.
+pub(super) fn line_end_below(label: &str) -> String {
+    format!("\n{:1$}", "", label.chars().count())
+}
+
+/// How many ACP sessions of a record are tracked. Updates after the end of an agent's process belong to none.
+const SESSIONS: usize = 8;
+
+/// Reads updates in order. Each ACP session has its own ids.
+#[derive(Debug, Default)]
+pub(super) struct UpdateReader {
+    sessions: HashMap<Box<str>, UpdatesToV1>,
+}
+
+impl UpdateReader {
+    /// The updates in an event; none if it is not an update of the agent in this conversation.
+    pub(super) fn read(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Vec<Update> {
+        let is_own = event.direction == Direction::FromAgent && !event.is_aside;
+        if !is_own || message.method() != Some("session/update") {
+            return Vec::new();
+        }
+        let params = message.params().unwrap_or("null");
+        match event.version {
+            ProtocolVersion::V1 => vec![acpx_core::acp::update(params)],
+            ProtocolVersion::V2 => self.translate(params),
+        }
+    }
+
+    fn translate(&mut self, params: &str) -> Vec<Update> {
+        #[derive(serde::Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, rename = "sessionId")]
+            session: std::borrow::Cow<'a, str>,
+            #[serde(borrow)]
+            update: &'a RawValue,
+        }
+        let Ok(Params { session, update }) = serde_json::from_str(params) else { return Vec::new() };
+        if self.sessions.len() >= SESSIONS && !self.sessions.contains_key(&*session) {
+            self.sessions.clear();
+        }
+        let translation = self.sessions.entry(Box::from(&*session)).or_default();
+        let read = |update: Box<str>| acpx_core::acp::update(&format!(r#"{{"update":{update}}}"#));
+        translation.update(update.get()).into_iter().map(read).collect()
+    }
 }
 
 #[cfg(test)]

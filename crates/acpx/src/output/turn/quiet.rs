@@ -5,9 +5,8 @@ use std::io;
 use acpx_core::model::{ChunkContent, MessageKind, Update};
 use acpx_core::wire::RpcMessage;
 
-use super::updates::UpdateReader;
-use super::usage::UsageTracker;
-use super::{PromptResult, TurnStatus};
+use super::result::UsageTracker;
+use super::{PromptResult, TurnStatus, UpdateReader};
 use crate::output::{Console, WatchedEvent};
 
 /// The agent's words so far.

@@ -10,7 +10,7 @@ use acpx_core::model::Update;
 use acpx_core::wire::RpcMessage;
 use serde_json::{Map, Value};
 
-use super::updates::UpdateReader;
+use super::UpdateReader;
 use crate::output::WatchedEvent;
 
 /// How many calls are remembered.

@@ -11,12 +11,13 @@ use acpx_core::model::{
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
-use super::message::{MessageKey, MessageTracker, line_end_below, user_label};
+use super::result::UsageTracker;
 use super::tool::{ToolCallPhase, ToolCallView};
 use super::tool_io::ToolIoView;
-use super::updates::UpdateReader;
-use super::usage::UsageTracker;
-use super::{PromptResult, TurnStatus, knows_before};
+use super::{
+    MessageKey, MessageTracker, PromptResult, TurnStatus, UpdateReader, knows_before, line_end_below,
+    user_label,
+};
 use crate::output::sanitize::{agent_text, ellipsize, line, on_one_line};
 use crate::output::{Console, WatchedEvent};
 

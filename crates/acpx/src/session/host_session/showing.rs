@@ -12,10 +12,8 @@ use acpx_core::protocol::{HostErrorResponse, WatchedEvent};
 use acpx_core::store::Store;
 use acpx_core::wire::RpcMessage;
 
-use super::unsent::unsent_turn;
-use super::{HostSession, HostSessionEvent};
-use crate::error::CliError;
-use crate::error::InterruptReason;
+use super::{HostSession, HostSessionEvent, unsent_turn};
+use crate::error::{CliError, InterruptReason};
 use crate::output::{self, FollowView, TurnView};
 use crate::terminal::prompt::TerminalPrompter;
 
