@@ -32,17 +32,14 @@ pub use crate::acp::client::SessionOffer;
 pub use agent::client_login::ClientLogin;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub use api::error::SessionError;
-pub use api::prompt::{Prompt, PromptProblem};
-pub use api::request::{NewSession, RestoreSession, Servers};
+pub use api::prompt::{Prompt, PromptProblem, TurnEnd, TurnInsertion, TurnTicket};
+pub use api::request::{EngineSettings, NewSession, RestoreSession, Servers};
 pub use api::session_handle::{Hold, Session, SessionStatus, UnclaimedSession};
-pub use api::settings::EngineSettings;
-pub use api::turn_handle::{TurnEnd, TurnInsertion, TurnTicket};
 pub use ops::adopt_fork::Forked;
 pub use ops::agent_sessions::{AtAgent, ListLookup};
 pub use ops::probe::{Examination, Trial};
-pub use permissions::denied::is_denial;
 pub use permissions::request::{
-    ClientDecision, ClientOffer, QuestionKind, RequestedPermission, ResponderRequest,
+    ClientDecision, ClientOffer, QuestionKind, RequestedPermission, ResponderRequest, is_denial,
 };
 pub use registry::Reservation;
 pub(crate) use session::commands::OpenTurnRef;
@@ -51,8 +48,7 @@ pub use stream::follow::Follower;
 pub use stream::record_follower::RecordFollower;
 
 use agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
-use agent::live_agent::LiveIds;
-use agent::output_tail::OutputTail;
+use agent::live_agent::{LiveIds, OutputTail};
 pub(crate) use disk::Disk;
 pub(crate) use registry::CountGuard;
 use registry::{AttachCounts, Reservations};

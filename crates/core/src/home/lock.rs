@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::model::ProcessIdentity;
-use crate::store::regular_file;
+use crate::store::file_system;
 
 use super::HostPlace;
 use crate::protocol::HostError;
@@ -119,7 +119,7 @@ pub fn listens(place: &HostPlace) -> bool {
 
 /// The host that the lock's file names; `None` if the file is empty or unreadable.
 pub fn published(place: &HostPlace) -> Option<HostInfo> {
-    let bytes = regular_file::read(&place.lock(), 64 * 1024).ok()??;
+    let bytes = file_system::read(&place.lock(), 64 * 1024).ok()??;
     serde_json::from_slice(&bytes).ok()
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AbsolutePath, AcpSessionId, ErrorCode, MissedDeadline, RecordId, RestoreError};
+use serde::{Deserialize, Serialize};
+
+use super::{AbsolutePath, AcpSessionId, ErrorCode, MissedDeadline, RecordId, Timestamp};
 
 /// An agent failed to do what was requested of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -407,4 +409,128 @@ fn path_of(cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> String {
 
 fn last_words(said: &[String]) -> String {
     if said.is_empty() { String::new() } else { format!("; it said: {}", said.join(" | ")) }
+}
+
+/// A failed restore, with the agent's error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreError {
+    /// The request that the agent refused; absent if another error ended the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The code of the agent's error; absent if there was no such answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
+    /// What happened, in one line.
+    pub message: String,
+    /// The parameter that the agent rejects, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl RestoreError {
+    /// The failed attempt that ended with this error.
+    pub fn new(error: &AgentError, at: Timestamp) -> Self {
+        match error {
+            AgentError::Refused { method, code, message, field, .. } => Self {
+                method: Some(method.clone()),
+                code: Some(*code),
+                message: message.clone(),
+                field: field.as_deref().map(str::to_owned),
+                at,
+            },
+            AgentError::NotRestored { cause: Some(cause), .. } => Self { at, ..(**cause).clone() },
+            other => Self { method: None, code: None, message: other.to_string(), field: None, at },
+        }
+    }
+}
+
+/// Part of a sentence: "session/load failed: cwd: /gone is not a directory (-32602)".
+impl std::fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(method) = &self.method {
+            write!(f, "{method} failed: ")?;
+        }
+        f.write_str(&self.message)?;
+        match self.code {
+            Some(code) => write!(f, " ({code})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How to restore a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WakeOptions {
+    /// What to do when the agent cannot restore it.
+    pub fallback: Fallback,
+    /// Whether the first prompt of a fresh session carries the conversation so far.
+    pub carry_history: bool,
+}
+
+/// When a fresh ACP session may replace one that the agent does not restore. The aliases are names of earlier versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fallback {
+    /// If the agent reports the session as not found, or can restore nothing. It is announced.
+    #[default]
+    #[serde(alias = "fresh")]
+    Auto,
+    /// Also after any other refusal. It is announced.
+    Always,
+    /// Never: the command fails and the record keeps its session.
+    #[serde(alias = "refuse")]
+    Never,
+    /// At once, without an attempt to restore: the user requested a fresh session.
+    Reset,
+}
+
+stable_names! {
+    Fallback:
+    Auto = "auto",
+    Always = "always",
+    // Turns that were stored before format 10 of the store have `refuse`.
+    Never = "never" | "refuse",
+    Reset = "reset",
+}
+
+#[cfg(test)]
+mod wake_tests {
+    use super::*;
+
+    #[test]
+    fn fallback_names_round_trip_and_refuse_is_never() {
+        assert_eq!(Fallback::ALL.map(|fallback| Fallback::parse(fallback.as_str())), Fallback::ALL.map(Some));
+        assert_eq!(["refuse", "other"].map(Fallback::parse), [Some(Fallback::Never), None]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ErrorMeaning;
+
+    #[test]
+    fn a_restore_error_names_method_code_message_and_field() {
+        let at = Timestamp::from_millis(5).unwrap();
+        let refused = AgentError::Refused {
+            agent: "a".into(),
+            method: "session/load".into(),
+            code: -32602,
+            message: "Invalid params: cwd: /gone is not a directory".into(),
+            field: Some("cwd".into()),
+            acp: "{}".into(),
+            meaning: ErrorMeaning::Broken,
+        };
+        let error = RestoreError::new(&refused, at);
+        let expected = "session/load failed: Invalid params: cwd: /gone is not a directory (-32602)";
+        assert_eq!(error.to_string(), expected);
+        let json = r#"{"method":"session/load","code":-32602,"message":"Invalid params: cwd: /gone is not a directory","field":"cwd","at":"1970-01-01T00:00:00.005Z"}"#;
+        assert_eq!(serde_json::to_string(&error).unwrap(), json);
+        assert_eq!(serde_json::from_str::<RestoreError>(json).unwrap(), error);
+        let died = AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() };
+        assert_eq!(RestoreError::new(&died, at).to_string(), r#"the agent "a" died (exit code 1)"#);
+    }
 }

@@ -30,11 +30,8 @@ macro_rules! stable_names {
 
 mod agent;
 mod alignment;
-mod answers;
-mod client_name;
 mod command_line;
 mod conversation;
-mod directory_names;
 mod error_code;
 mod event;
 mod failure;
@@ -43,39 +40,31 @@ mod lineage;
 mod login;
 mod mcp;
 mod memory;
-mod message_id;
-mod missed;
 mod path;
 mod policy;
 mod process;
 mod profile;
 mod protocol;
 mod record;
-mod restore_error;
 mod scope;
 mod secrets;
 mod setting;
 mod terminal;
 mod time;
-mod title;
 mod turn;
 mod update;
-mod wake;
 
-pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec};
-pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, ReplayVerdict};
-pub use answers::{OfferedAnswer, narrowest, unmistakable};
-pub use client_name::ClientName;
+pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec, OfferedAnswer, narrowest, unmistakable};
+pub use alignment::{Alignment, Exchange, LateStep, MissedDeadline, ReplayStep, ReplayVerdict};
 pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
-pub use directory_names::{DirectoryNameKind, DirectoryNames};
 pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
-pub use failure::{AgentError, ErrorMeaning};
+pub use failure::{AgentError, ErrorMeaning, Fallback, RestoreError, WakeOptions};
 pub use ids::{
-    AcpSessionId, AgentRequestId, AgentSessionId, ForwardId, HostId, InvalidId, LineageIndex, RecordId,
-    RequestId, Seq, SessionIdentity, TurnId,
+    AcpSessionId, AgentRequestId, AgentSessionId, ClientName, ForwardId, HostId, InvalidId, LineageIndex,
+    OwnMessageId, RecordId, RequestId, Seq, SessionIdentity, TurnId, prompt_message_id, run_message_id,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use login::{
@@ -84,9 +73,7 @@ pub use login::{
 };
 pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
 pub use memory::AgentMemory;
-pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
-pub use missed::MissedDeadline;
-pub use path::{AbsolutePath, PathProblem};
+pub use path::{AbsolutePath, DirectoryNameKind, DirectoryNames, PathProblem};
 pub use policy::{
     Decision, PermissionMode, PermissionPolicy, Permit, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse,
     UnattendedPolicy,
@@ -94,8 +81,7 @@ pub use policy::{
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub use profile::{AgentProfile, ErrorRow, LoadWait, ProfileError, Profiles, RestoreProfile, runs_package};
 pub use protocol::ProtocolVersion;
-pub use record::{Lifecycle, Record};
-pub use restore_error::RestoreError;
+pub use record::{Lifecycle, Record, title_of};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
@@ -105,9 +91,7 @@ pub use setting::{
 };
 pub use terminal::{PreviousContent, TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};
-pub use title::title_of;
 pub use turn::{
     AgentState, PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState, TurnStop,
 };
 pub use update::{ChunkContent, Content, Cost, MessageKind, SessionUsage, Update};
-pub use wake::{Fallback, WakeOptions};

@@ -16,22 +16,17 @@ use crate::model::{
 };
 
 mod error;
+pub(crate) mod file_system;
 pub mod import_acpx;
 mod memory;
-mod page;
-mod private_directory;
 mod progress;
 mod query;
-mod real_path;
-pub(crate) mod regular_file;
 mod sqlite;
 
 pub use error::StoreError;
+pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
 pub use memory::MemoryStore;
-pub use private_directory::make_private_directory;
 pub use query::{RecordFilter, ScopeQuery, SessionOwner};
-pub use real_path::{real_path, real_path_or_written};
-pub use regular_file::open as open_regular_file;
 pub use sqlite::{
     Access, FileSystem, ImportedFile, ReadThread, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
 };

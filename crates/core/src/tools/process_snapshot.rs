@@ -13,11 +13,10 @@ use rustix::process::{Signal, geteuid};
 
 use super::identity::boot;
 use super::marks::Marks;
-use super::namespace;
-use super::signal::signal_process;
+use super::stat;
 use super::stat::Stat;
 use super::sweep::{SweepReport, SweptProcess};
-use super::termination::{GracePeriods, POLL_INTERVAL};
+use super::termination::{GracePeriods, POLL_INTERVAL, signal_process};
 
 /// Ends the processes that `find` returns, and what they start. A process that was found once stays in the set.
 pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
@@ -76,7 +75,7 @@ impl ProcessSnapshot {
 
     pub(super) fn of(processes: Vec<Stat>) -> Self {
         let by_pid = processes.iter().enumerate().map(|(index, stat)| (stat.pid, index)).collect();
-        let (uid, namespace) = (geteuid().as_raw(), namespace::ours());
+        let (uid, namespace) = (geteuid().as_raw(), stat::ours());
         let mut snapshot = Self { processes, by_pid, spared: HashSet::new(), uid, namespace };
         snapshot.spared = snapshot.ancestry_of(std::process::id()).collect();
         snapshot
@@ -101,7 +100,7 @@ impl ProcessSnapshot {
                 && !self.spared.contains(&stat.pid)
                 && owner(stat.pid) == Some(self.uid)
                 && self.namespace.is_some()
-                && namespace::of(stat.pid) == self.namespace
+                && stat::of(stat.pid) == self.namespace
         })
     }
 

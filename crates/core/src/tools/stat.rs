@@ -4,8 +4,8 @@
 //! and the last bracket. Nothing is cached.
 #![cfg(target_os = "linux")]
 
-use std::fs;
-use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io};
 
 /// One process at the time of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,32 @@ impl Stat {
         // The start time is the 22nd field of the line, and the group the fifth.
         let started = facts.nth(16)?.parse().ok()?;
         Some(Self { pid, name, is_dead, parent, group, started })
+    }
+}
+
+/// The namespace of this process; `None` if `/proc` belongs to another one, so that its pids are not ours.
+pub(super) fn ours() -> Option<u64> {
+    let number: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
+    (number == std::process::id()).then(|| number_of("/proc/self/ns/pid"))?
+}
+
+/// The namespace of a process; `None` if it cannot be read.
+pub(super) fn of(pid: u32) -> Option<u64> {
+    number_of(&format!("/proc/{pid}/ns/pid"))
+}
+
+fn number_of(path: &str) -> Option<u64> {
+    fs::metadata(path).ok().map(|facts| facts.ino())
+}
+
+#[cfg(test)]
+mod namespace_tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_in_our_namespace_and_nobody_is_in_none() {
+        assert!(ours().is_some());
+        assert_eq!((of(std::process::id()), of(u32::MAX)), (ours(), None));
     }
 }
 

@@ -38,7 +38,7 @@ impl Tag {
 
 #[cfg(target_os = "linux")]
 fn namespace() -> Option<u64> {
-    super::namespace::ours()
+    super::stat::ours()
 }
 
 #[cfg(not(target_os = "linux"))]

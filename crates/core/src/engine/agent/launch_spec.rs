@@ -8,7 +8,7 @@ use crate::acp::ExtraParams;
 use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
 use crate::tools::{Environment, Root, Roots};
 
-use super::output_tail::OutputTail;
+use super::live_agent::OutputTail;
 use crate::engine::{ClientLogin, Disk, NewSession, RestoreSession, Servers};
 
 /// Everything an agent is started with.

@@ -11,27 +11,26 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::directory::DirectoryChange;
+use super::launch_spec::LaunchSpec;
+use super::send_queue::SendQueue;
+use super::{initialize_cache, login};
 use crate::acp::client::{
     AgentConnection, InitializeFailure, InitializedAgent, MessageContext, ReceivedMessage, RedactedLine,
 };
+use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
+use crate::engine::{Disk, EngineContext, EngineSettings};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, Fact, McpServer,
     MissedDeadline, Profiles, RecordId, Secrets,
 };
+use crate::sync::Lock;
 use crate::tools::{
-    AgentProcess, GracePeriods, ProcessExit, RECORD_VARIABLE, StrayProcesses, SweptProcess,
+    AgentProcess, GracePeriods, ProcessExit, RECORD_VARIABLE, StderrTail, StrayProcesses, SweptProcess,
     TerminationOutcome,
 };
-use crate::wire::{self, DisconnectReason, InboundStream, Peer};
-
-use super::directory::DirectoryChange;
-use super::initialize_cache;
-use super::launch_spec::LaunchSpec;
-use super::login;
-use super::send_queue::SendQueue;
-use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
-use crate::engine::{Disk, EngineContext, EngineSettings};
-use crate::sync::Lock;
+use crate::wire;
+use crate::wire::{DisconnectReason, InboundStream, Peer, WeakPeer};
 
 /// How long a process that closed its output may take to exit before we report it.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -530,6 +529,26 @@ impl LiveIds {
 impl Drop for LiveId {
     fn drop(&mut self) {
         self.ids.0.lock().remove(&self.key);
+    }
+}
+
+/// The last output of a launch spec's current agent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutputTail(Arc<Lock<Option<(StderrTail, WeakPeer)>>>);
+
+impl OutputTail {
+    /// Switches to this process.
+    pub(crate) fn attach(&self, process: &AgentProcess, peer: &Peer) {
+        let heard = (process.tail(), peer.downgrade());
+        *self.0.lock() = Some(heard);
+    }
+
+    /// The last lines.
+    pub(crate) fn last(&self) -> Vec<String> {
+        let heard = self.0.lock();
+        let Some((tail, peer)) = &*heard else { return Vec::new() };
+        let words = tail.last_lines();
+        if words.is_empty() { peer.garbage().recent } else { words }
     }
 }
 

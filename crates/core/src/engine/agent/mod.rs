@@ -6,7 +6,6 @@ pub(super) mod initialize_cache;
 pub(super) mod launch_spec;
 pub(super) mod live_agent;
 pub(super) mod login;
-pub(super) mod output_tail;
 pub(super) mod remote_host;
 pub(super) mod send_queue;
 pub(super) mod slot;

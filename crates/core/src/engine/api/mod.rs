@@ -4,5 +4,3 @@ pub(super) mod error;
 pub(super) mod prompt;
 pub(super) mod request;
 pub(super) mod session_handle;
-pub(super) mod settings;
-pub(super) mod turn_handle;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::acp::ExtraParams;
 use crate::acp::client::{AgentResponse, SessionOffer};
-use crate::acp::settings;
+use crate::acp::{ExtraParams, settings};
 use crate::machine::{ForwardError, ForwardedRequest, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentMemory, ForwardId, McpServer, ProtocolVersion, RecordId,
@@ -16,7 +15,7 @@ use crate::model::{
 };
 use crate::store::{SessionWriter, Store};
 
-use super::turn_handle::TurnTicket;
+use super::prompt::TurnTicket;
 use crate::engine::permissions::request::ResponderRequest;
 use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
 use crate::engine::session::commands::{Forgetting, MoveError, OpenTurnRef, SessionCommand};

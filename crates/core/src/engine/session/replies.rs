@@ -16,7 +16,7 @@ use crate::wire::RpcId;
 
 use super::agent_query::AgentQueryError;
 use crate::engine::RestoreSession;
-use crate::engine::api::turn_handle::{TurnEnd, TurnInsertion};
+use crate::engine::api::prompt::{TurnEnd, TurnInsertion};
 use crate::engine::permissions::request::ResponderSender;
 
 pub(crate) type WakeReply = oneshot::Sender<Result<WakeOutcome, WakeError>>;

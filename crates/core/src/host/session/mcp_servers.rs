@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::Servers;
 use crate::model::{AbsolutePath, McpServerRef};
-use crate::store::regular_file;
+use crate::store::file_system;
 
 use crate::host::{Around, Host};
 
@@ -50,7 +50,7 @@ pub(crate) async fn recover_servers(
 
 /// The text of a regular file.
 fn read(path: &Path) -> Result<String, String> {
-    let bytes = regular_file::read(path, LARGEST).map_err(|error| error.to_string())?;
+    let bytes = file_system::read(path, LARGEST).map_err(|error| error.to_string())?;
     let bytes = bytes.ok_or_else(|| format!("it has more than {LARGEST} bytes"))?;
     String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())
 }

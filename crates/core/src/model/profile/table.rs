@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{AgentProfile, command, parse};
-use crate::model::{AgentSpec, ErrorMeaning};
+use super::{AgentProfile, parse};
+use crate::model::{AgentSpec, ErrorMeaning, profile};
 
 static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
     let table = serde_json::from_str(include_str!("agents.json")).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Profiles {
             Some(_) => Vec::new(),
             None => agent.command(),
         };
-        let by_command = |known: &&KnownAgent| known.commands.iter().any(|name| command::starts(&argv, name));
+        let by_command = |known: &&KnownAgent| known.commands.iter().any(|name| profile::starts(&argv, name));
         let by_name = |known: &&KnownAgent| agent.name.as_deref() == Some(known.name.as_str());
         let by_info = |known: &&KnownAgent| {
             info.is_some_and(|info| known.info.iter().any(|name| name.eq_ignore_ascii_case(info)))

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::directory::{LOCK_SUFFIX, RecordFile};
 use super::run::LivingProcess;
 use crate::model::ProcessIdentity;
-use crate::store::regular_file;
+use crate::store::file_system;
 
 /// A lease or a lock has a few hundred bytes; a larger file is neither.
 const LARGEST: u64 = 64 * 1024;
@@ -89,7 +89,7 @@ fn lease_name(id: &str) -> String {
 }
 
 fn living_process(path: &Path, living: LivingProcess) -> Option<i32> {
-    let bytes = regular_file::read(path, LARGEST).ok()??;
+    let bytes = file_system::read(path, LARGEST).ok()??;
     let claim: Claim = serde_json::from_slice(&bytes).ok()?;
     let process = living(u32::try_from(claim.pid).ok()?)?;
     claim.identity.is_none_or(|identity| identity.fits(&process)).then_some(claim.pid)

@@ -14,7 +14,7 @@ use super::owner::{self, LeaseFiles};
 use super::record::{NpmRecord, file_stem};
 use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, SkipReason, SkippedFile};
 use crate::model::{AbsolutePath, HostId, Lifecycle, ProcessIdentity, RecordId, SessionName, Timestamp};
-use crate::store::regular_file;
+use crate::store::file_system;
 use crate::store::{ImportedFile, SqliteStore};
 
 /// The configured name of the agent with this command line, if any.
@@ -322,7 +322,7 @@ impl ImportRun<'_> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, Damage> {
-    match regular_file::read(path, LARGEST_RECORD) {
+    match file_system::read(path, LARGEST_RECORD) {
         Ok(bytes) => bytes.ok_or(Damage::TooLarge { limit: LARGEST_RECORD }),
         Err(error) => Err(Damage::Unreadable { why: error.to_string() }),
     }

@@ -13,7 +13,7 @@ use super::record::NpmRecord;
 use super::report::{Damage, ImportNote};
 use super::transcript::{ImportStep, Transcript};
 use crate::model::AcpSessionId;
-use crate::store::regular_file;
+use crate::store::file_system;
 
 /// A batch ends with the line that makes it this large.
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -147,7 +147,7 @@ impl ConversationSource {
 
 impl Segment {
     fn open(path: &Path, name: String) -> Result<Self, Damage> {
-        match regular_file::open(path) {
+        match file_system::open(path) {
             Ok(file) => Ok(Self { name, reader: BufReader::with_capacity(BUFFER, file) }),
             Err(error) => Err(unreadable(&name, &error)),
         }

@@ -6,12 +6,11 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata, OpenOptions};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -20,7 +19,7 @@ use super::fault::SqliteFault;
 use super::schema::{self, Migrations, SchemaStatus};
 use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
-use crate::store::private_directory::{make_private_directory, sync_entry};
+use crate::store::file_system::{make_private_directory, sync_entry};
 use crate::sync::Lock;
 
 /// How many prepared statements a connection caches; more than there are.

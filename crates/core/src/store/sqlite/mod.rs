@@ -3,15 +3,12 @@
 //!
 //! The format is described in `docs/internals/store-format.md`.
 
-mod answers;
 mod body;
 mod cells;
 mod check;
-mod erase;
 mod fault;
 mod file;
 mod filesystem;
-mod in_place;
 mod ledger;
 mod log_damage;
 mod read;
@@ -38,7 +35,6 @@ pub use self::fault::SqliteFailure;
 use self::fault::SqliteFault;
 use self::file::StoreOpener;
 pub use self::filesystem::FileSystem;
-use self::in_place::OpenFiles;
 pub use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, WriteConnection};
@@ -51,6 +47,7 @@ use crate::model::{
     Seq, Timestamp, Turn, TurnId,
 };
 use crate::sync::Lock;
+use write::OpenFiles;
 use write_queue::{WriteQueue, WriteRequest};
 
 /// The longest path that SQLite opens: it reserves 512 bytes, including the name of a companion file.
@@ -336,7 +333,7 @@ impl Store for SqliteStore {
     }
 
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
-        Box::pin(self.read(move |connection| answers::read(connection, &command)))
+        Box::pin(self.read(move |connection| write::read(connection, &command)))
     }
 
     fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {

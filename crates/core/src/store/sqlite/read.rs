@@ -14,7 +14,7 @@ use crate::model::{
     AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, LineageReason, Record, RecordId, RequestId, Seq,
     Timestamp, Turn, TurnId,
 };
-use crate::store::page::EventPage;
+use crate::store::query::EventPage;
 use crate::store::{RecordFilter, SessionOwner, StoreError};
 
 /// One record.

@@ -3,7 +3,6 @@
 
 mod memory;
 mod record;
-mod restore_error;
 mod settings;
 mod turn;
 
@@ -23,12 +22,12 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
     protocol_value, record, run_values, scope_values, servers_text, start_timeout_value,
 };
-pub(super) use self::restore_error::restore_error_text;
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
     unasked, wish_values,
 };
+pub(super) use record::restore_error_text;
 
 /// The key of a record in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +176,7 @@ fn lineage_row(cells: &Cells<'_, 8>) -> Result<LineageRow, SqliteFault> {
         from: cells.time(4)?,
         to: cells.optional_time(5)?,
         reason: cells.parsed(6, LineageReason::parse)?,
-        error: restore_error::optional(cells, 7)?,
+        error: record::optional(cells, 7)?,
     })
 }
 

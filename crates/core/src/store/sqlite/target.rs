@@ -3,15 +3,13 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_from_iter};
 
-use super::body;
 use super::cells::{self, Cells};
-use super::erase;
 use super::fault::SqliteFault;
 use super::rows::{
     self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, RecordRowState, STANDING,
     StateColumns, TURN,
 };
-use super::scope;
+use super::{body, scope, write};
 use crate::model::{
     AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
 };
@@ -109,7 +107,7 @@ impl RecordWriter<'_> {
         }
         self.standing.progress.lifecycle(lifecycle);
         if lifecycle.is_deleted() {
-            erase::erase(self.connection, self.standing.key)?;
+            write::erase(self.connection, self.standing.key)?;
             self.standing.open_turns = 0;
             let servers = rows::servers_text(&[]);
             self.replace(&[

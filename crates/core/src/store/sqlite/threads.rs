@@ -17,9 +17,8 @@ use tokio::sync::mpsc;
 
 use super::fault::{SqliteFault, sql_error};
 use super::file::StoreOpener;
-use super::in_place::OpenFiles;
 use super::schema;
-use super::write::{RecordHeads, WriteOperation};
+use super::write::{OpenFiles, RecordHeads, WriteOperation};
 use crate::store::{Durability, Lease, StoreError};
 
 /// How many requests may wait for each thread. Further callers wait until there is room.

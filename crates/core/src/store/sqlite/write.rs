@@ -1,21 +1,23 @@
 //! The statements of write requests, inside a transaction of the caller. Lease and numbering are read from the file
 //! unless no other connection has written to it since they were cached.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params};
 
-use super::cells::{self, Cells};
+use super::cells::{Cells, Columns, columns};
 use super::fault::SqliteFault;
+use super::file::log_of;
 use super::ledger::ImportedFile;
-use super::read;
-use super::rows::{self, EVENT, LEASE, RECORD, RecordKey, RecordRowState, STANDING};
+use super::rows::{EVENT, LEASE, RECORD, RecordKey, RecordRowState, STANDING};
 use super::target::{RecordWriter, write_lineage};
-use super::{answers, ledger, scope};
-use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
+use super::{cells, ledger, read, rows, scope, write};
+use crate::model::{AgentAnswer, AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::RecordProgress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
 
@@ -93,9 +95,7 @@ impl WriteOperation {
             Self::NoteImports { directory, files } => {
                 ledger::note(connection, directory, files).map(|()| None)
             }
-            Self::StoreAgentAnswer { agent, answer } => {
-                answers::keep(connection, agent, answer).map(|()| None)
-            }
+            Self::StoreAgentAnswer { agent, answer } => write::keep(connection, agent, answer).map(|()| None),
         }
     }
 }
@@ -287,4 +287,91 @@ impl RecordHead {
 #[cfg(test)]
 pub(super) fn hot_statements() -> [&'static str; 2] {
     [SELECT_HEAD.as_str(), SELECT_LAST_EVENT.as_str()]
+}
+
+/// The hashes of the long texts of a record.
+pub(super) const BLOBS: &str = "SELECT blob FROM events WHERE key BETWEEN ?1 AND ?2 AND blob IS NOT NULL \
+     UNION SELECT prompt_blob FROM turns WHERE record = ?3 AND prompt_blob IS NOT NULL";
+
+/// Deletes a blob unless another record has the same text.
+pub(super) const DELETE_BLOB: &str = "DELETE FROM blobs WHERE hash = ?1 \
+     AND NOT EXISTS (SELECT 1 FROM events WHERE blob = ?1) \
+     AND NOT EXISTS (SELECT 1 FROM turns WHERE prompt_blob = ?1)";
+
+/// Erases a record's conversation.
+pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), SqliteFault> {
+    let (first, last) = (key.first_event(), key.last_event());
+    let mut select = connection.prepare_cached(BLOBS)?;
+    let hashes = select.query_map(params![first, last, key.0], |row| row.get(0))?;
+    let hashes: BTreeSet<Vec<u8>> = hashes.collect::<Result<_, _>>()?;
+    connection.prepare_cached("DELETE FROM events WHERE key BETWEEN ?1 AND ?2")?.execute([first, last])?;
+    connection.prepare_cached("DELETE FROM turns WHERE record = ?1")?.execute([key.0])?;
+    let mut delete = connection.prepare_cached(DELETE_BLOB)?;
+    for hash in hashes {
+        delete.execute([hash])?;
+    }
+    Ok(())
+}
+
+pub(super) const ANSWER: Columns<3> = columns!["agent_answers": "command", "program", "answer"; "checksum"];
+
+/// The last response for a command line.
+pub(super) fn read(connection: &Connection, command: &[String]) -> Result<Option<AgentAnswer>, SqliteFault> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM agent_answers WHERE command = ?1", ANSWER.list))?;
+    let mut found = statement.query([rows::list(command)])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let cells = Cells::read(row, 0, &ANSWER)?;
+    let (program, answer) = (cells.text(1)?.to_owned(), cells.text(2)?.to_owned());
+    Ok(Some(AgentAnswer { program, answer }))
+}
+
+/// Stores a response in place of the previous one.
+pub(super) fn keep(connection: &Connection, agent: &AgentBuild, answer: &str) -> Result<(), SqliteFault> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO agent_answers (command, program, answer, checksum) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (command) DO UPDATE SET \
+         program = excluded.program, answer = excluded.answer, checksum = excluded.checksum",
+    )?;
+    let command = rows::list(&agent.command);
+    cells::write(
+        &mut upsert,
+        &ANSWER,
+        [command.as_str().into(), agent.program.as_str().into(), answer.into()],
+    )?;
+    Ok(())
+}
+
+/// The files of an open store: their paths and inodes.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    path: PathBuf,
+    log: PathBuf,
+    file: Option<InodeId>,
+    /// SQLite creates the log on demand and keeps it while the store is open.
+    log_file: OnceLock<InodeId>,
+}
+
+/// Device and inode number.
+type InodeId = (u64, u64);
+
+impl OpenFiles {
+    /// The files of a store that was just opened.
+    pub(super) fn new(path: &Path) -> Self {
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Self { path: path.to_owned(), log: log_of(&real), file: id(path), log_file: OnceLock::new() }
+    }
+
+    /// Whether the paths still lead to the same files.
+    pub(super) fn are_in_place(&self) -> bool {
+        let is_log = match id(&self.log) {
+            Some(log) => *self.log_file.get_or_init(|| log) == log,
+            None => self.log_file.get().is_none(),
+        };
+        is_log && id(&self.path) == self.file
+    }
+}
+
+fn id(path: &Path) -> Option<InodeId> {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::{GracePeriods, ProcessIdentity, SweepReport, SweptProcess};
 use crate::tools::identity::boot;
 use crate::tools::marks::Marks;
-use crate::tools::namespace;
 use crate::tools::process_snapshot::{ProcessSnapshot, end_found};
+use crate::tools::stat;
 use crate::tools::stat::Stat;
 use crate::tools::tag::Tag;
 
@@ -17,7 +17,7 @@ pub(super) fn sweep(
     keep: &[String],
     grace: GracePeriods,
 ) -> SweepReport {
-    let (Some(boot), Some(namespace)) = (boot(), namespace::ours()) else { return SweepReport::default() };
+    let (Some(boot), Some(namespace)) = (boot(), stat::ours()) else { return SweepReport::default() };
     let sweep = Sweep { home, holders, runs, keep, boot, namespace };
     end_found(|| sweep.find(), grace)
 }

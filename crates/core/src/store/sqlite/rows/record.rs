@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::cells::{self, Cells, Columns, columns};
+use super::super::cells;
+use super::super::cells::{Cells, Columns, columns};
 use super::super::fault::SqliteFault;
 use super::{lineage, standing, with_events};
 use crate::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, AgentSpec, Lifecycle, McpServerRef,
-    ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, Scope, SessionName,
+    ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, RestoreError, Scope, SessionName,
+    Timestamp,
 };
 use crate::store::progress::RecordProgress;
 
@@ -62,7 +65,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         agent_run: run(&cells)?,
         settings: settings(&cells)?,
         memory: memory(&cells)?,
-        restore_error: super::restore_error::optional(&cells, RESTORE_ERROR)?,
+        restore_error: self::optional(&cells, RESTORE_ERROR)?,
         created_at: cells.time(11)?,
         updated_at,
         last_seq,
@@ -263,4 +266,41 @@ fn servers(text: &str) -> Option<Vec<McpServerRef>> {
         _ => None,
     };
     servers.into_iter().map(kept).collect()
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RestoreErrorColumn {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<i64>,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// Milliseconds.
+    at: i64,
+}
+
+/// A failed restore as a column value.
+pub(in super::super) fn restore_error_text(error: Option<&RestoreError>) -> Option<String> {
+    let RestoreError { method, code, message, field, at } = error?.clone();
+    let stored = RestoreErrorColumn { method, code, message, field, at: at.as_millis() };
+    Some(serde_json::to_string(&stored).expect("numbers and texts can be written"))
+}
+
+/// The failed restore in a column, if there is one.
+pub(super) fn optional<const N: usize>(
+    cells: &Cells<'_, N>,
+    index: usize,
+) -> Result<Option<RestoreError>, SqliteFault> {
+    match cells.optional_text(index)? {
+        None => Ok(None),
+        Some(_) => cells.parsed(index, read).map(Some),
+    }
+}
+
+fn read(text: &str) -> Option<RestoreError> {
+    let RestoreErrorColumn { method, code, message, field, at } = serde_json::from_str(text).ok()?;
+    Some(RestoreError { method, code, message, field, at: Timestamp::from_millis(at).ok()? })
 }

@@ -329,5 +329,5 @@ fn no_lookup_goes_through_all_records() {
         ["SEARCH records USING INTEGER PRIMARY KEY (rowid<?)"]
     );
     let passes_all_by = |statement| plan(statement).into_iter().any(|step| step.starts_with("SCAN"));
-    assert_eq!([erase::BLOBS, erase::DELETE_BLOB].map(passes_all_by), [false; 2]);
+    assert_eq!([write::BLOBS, write::DELETE_BLOB].map(passes_all_by), [false; 2]);
 }
