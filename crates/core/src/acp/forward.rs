@@ -45,8 +45,9 @@ impl ExtraParams {
     }
 
     /// The forwarded part of a request: its `_meta` without our own member, and its unknown members without the braces.
-    /// `None` if both are empty.
+    /// `None` if both are empty. A `_meta` with two members of ours is dropped: it cannot be stripped.
     pub fn of(version: ProtocolVersion, meta: Option<&str>, unknown: Option<&str>) -> Option<Self> {
+        let meta = meta.filter(|meta| !json::is_duplicated(meta, &["acpx"]));
         let meta = meta.map(|meta| json::remove(meta, &["acpx"]).unwrap_or_else(|| meta.to_owned()));
         let is_empty = |meta: &String| meta.trim_start_matches('{').trim_start().starts_with('}');
         let meta = meta.filter(|meta| !is_empty(meta)).map(Into::into);
@@ -136,7 +137,8 @@ mod tests {
         let all = ExtraParams::of(v1, Some(r#"{"acpx":{},"a" :1.0}"#), Some(r#""x":1e2,"y":[ ]"#)).unwrap();
         assert_eq!(all.members(v1), r#","x":1e2,"y":[ ],"_meta":{"a" :1.0}"#);
         assert_eq!(all.members(v2), r#","_meta":{"a" :1.0}"#);
-        for ours in [None, Some("{}"), Some(r#"{ "acpx":{"agent":1} }"#)] {
+        let duplicated = r#"{"acpx":{},"a":1,"acpx":{"agent":1}}"#;
+        for ours in [None, Some("{}"), Some(r#"{ "acpx":{"agent":1} }"#), Some(duplicated)] {
             assert_eq!(ExtraParams::of(v2, ours, None), None, "{ours:?}");
         }
     }

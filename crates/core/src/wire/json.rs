@@ -56,6 +56,16 @@ pub fn remove(json: &str, path: &[&str]) -> Option<String> {
     Some(splice.finish())
 }
 
+/// Whether a name on a path of members is duplicated, so that readers may disagree about its value.
+pub fn is_duplicated(json: &str, path: &[&str]) -> bool {
+    let mut part = Some(json);
+    path.iter().any(|name| {
+        let found = part.and_then(|object| scan(object, &[*name]));
+        part = found.as_ref().and_then(|found| found.values[0]);
+        found.is_some_and(|found| found.repeated[0])
+    })
+}
+
 /// The items of an array; `None` for anything else.
 pub fn items(json: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();

@@ -178,13 +178,16 @@ impl ClientAccess {
     }
 
     /// The params of a request that is forwarded to the agent: without our own `_meta`, and only with members that acpx
-    /// knows if the client may send no others.
+    /// knows if the client may send no others. An error if a duplicate member keeps our own `_meta` from being removed.
     pub(crate) fn forwarded_params<'a>(&self, params: &'a str) -> Result<Cow<'a, str>, CallError> {
-        if self.may_send_extras() {
-            Ok(json::remove(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned))
-        } else {
-            known_params(params).map(Cow::Owned)
+        if !self.may_send_extras() {
+            return known_params(params).map(Cow::Owned);
         }
+        let own_meta = ["_meta", "acpx"];
+        if json::is_duplicated(params, &own_meta) {
+            return Err(problem("_meta", "or a member of it is given more than once"));
+        }
+        Ok(json::remove(params, &own_meta).map_or(Cow::Borrowed(params), Cow::Owned))
     }
 
     /// Parses the client's `_meta`, without fields it may not set.

@@ -32,6 +32,21 @@ fn scan_reports_other_names_and_duplicates() {
 }
 
 #[test]
+fn duplicates_on_a_path_are_found_under_escaped_names() {
+    let path = ["_meta", "acpx"];
+    for json in [
+        r#"{"_meta":{},"_meta":{"acpx":1}}"#,
+        r#"{"_meta":{"acpx":1},"\u005fmeta":7}"#,
+        r#"{"_meta":{"acpx":1,"x":2,"acpx":1}}"#,
+    ] {
+        assert!(is_duplicated(json, &path), "{json}");
+    }
+    for json in [r#"{"_meta":{"acpx":1,"x":2,"x":3}}"#, r#"{"_meta":7}"#, "{}", "7"] {
+        assert!(!is_duplicated(json, &path), "{json}");
+    }
+}
+
+#[test]
 fn items_are_those_of_an_array_alone() {
     assert_eq!(items(r#" [ 1 ,[2], {"a":[]} ] "#), Some(vec!["1", "[2]", r#"{"a":[]}"#]));
     assert_eq!(items("[]"), Some(vec![]));

@@ -140,6 +140,16 @@ fn methods_servers_and_params_are_restricted_by_client_kind() {
         |client| client.forwarded_params(params).unwrap().into_owned(),
         [all, known, known, all, known],
     );
+    for params in [
+        r#"{"_meta":{},"_meta":{"acpx":{"policy":"approve-all"}}}"#,
+        r#"{"_meta":{"acpx":{},"acpx":{"policy":"approve-all"}}}"#,
+    ] {
+        assert_row(
+            params,
+            |client| client.forwarded_params(params).map_or("refused".to_owned(), Cow::into_owned),
+            ["refused", "{}", "{}", "refused", "{}"],
+        );
+    }
     let extras =
         |client: &ClientAccess| flag(client.extra_params(ProtocolVersion::V1, Some(params), None).is_some());
     assert_row("extra params", extras, ["true", "false", "false", "true", "false"]);
