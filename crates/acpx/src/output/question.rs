@@ -5,13 +5,14 @@
 //! change the direction of text, and a bounded length. Omissions are named, so that a person does not approve the rest
 //! unseen.
 
+use acpx_core::acp::ToolCallSnapshot;
 use acpx_core::model::{is_secret_name, narrowest, unmistakable};
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
 use serde_json::{Map, Value, json};
 
 use super::diff::unified;
 use super::sanitize::{BRIEF, WORDS, agent_text, one_line, shorten, visible};
-use super::turn::{RecentToolCall, command_line, first_named};
+use super::turn::{command_line, first_named};
 
 /// How much of a command or of another input is shown.
 const INPUT_CHARS: usize = 4000;
@@ -39,11 +40,11 @@ pub(crate) enum TerminalPermissionReply {
 
 impl TerminalQuestion {
     /// Reads the params of a `session/request_permission`, with the known members of its tool call.
-    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<RecentToolCall>) -> Self {
+    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<ToolCallSnapshot>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let call = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
         let known = call.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
-        let RecentToolCall { members: mut tool, mut left_out } = known;
+        let ToolCallSnapshot { members: mut tool, mut left_out } = known;
         tool.extend(call.into_iter().filter(|(_, value)| !value.is_null()));
         left_out.retain(|name| !tool.contains_key(*name));
         let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));

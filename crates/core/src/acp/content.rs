@@ -5,6 +5,7 @@
 
 mod notices;
 mod plain_text;
+mod tool_call;
 mod v2;
 
 use std::borrow::Cow;
@@ -20,6 +21,8 @@ use crate::wire::{RpcMessage, json};
 
 pub(crate) use plain_text::carried_words;
 pub use plain_text::{block_words, blocks_words, prompt_words};
+pub(crate) use tool_call::MAX_MEMBER_BYTES;
+pub use tool_call::ToolCallSnapshot;
 pub use v2::{StateUpdate, has_background, idle_meta, state_update, update_v2};
 
 /// What an event contributes to its conversation.

@@ -24,11 +24,11 @@ pub(crate) mod settings;
 
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent, UnsupportedBlock};
+pub(crate) use content::{MAX_MEMBER_BYTES, carried_block, carried_words};
 pub use content::{
-    StateUpdate, block_words, blocks_words, content, has_background, idle_meta, prompt_text, prompt_words,
-    state_update, update, update_v2,
+    StateUpdate, ToolCallSnapshot, block_words, blocks_words, content, has_background, idle_meta,
+    prompt_text, prompt_words, state_update, update, update_v2,
 };
-pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;
 pub use error_class::read as read_error;
 pub use forward::ExtraParams;

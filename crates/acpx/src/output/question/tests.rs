@@ -46,7 +46,7 @@ fn permission_shows_members_of_earlier_tool_call_updates() {
     let known = |id: &str| {
         let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
         let members = told.as_object().cloned().unwrap();
-        (id == "t").then(|| RecentToolCall { members, left_out: vec!["content"] })
+        (id == "t").then(|| ToolCallSnapshot { members, left_out: vec!["content"] })
     };
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });

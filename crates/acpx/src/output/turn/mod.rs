@@ -40,7 +40,7 @@ use crate::output::sanitize::{ellipsize, on_one_line};
 pub(crate) use self::activity::TimeoutCause;
 pub(crate) use self::denials::DenialSummary;
 pub(crate) use self::follow::FollowView;
-pub(crate) use self::recent_tool_calls::{RecentToolCall, RecentToolCalls};
+pub(crate) use self::recent_tool_calls::RecentToolCalls;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 pub(super) use self::tool::{command_line, first_named};
 

@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
+use acpx_core::acp::ToolCallSnapshot;
 use acpx_core::model::Update;
 use acpx_core::wire::RpcMessage;
-use serde_json::{Map, Value};
 
 use super::UpdateReader;
 use crate::output::WatchedEvent;
@@ -17,28 +17,17 @@ use crate::output::WatchedEvent;
 const CALLS: usize = 64;
 /// The members of a call that are shown.
 const MEMBERS: [&str; 4] = ["title", "kind", "rawInput", "content"];
-/// How long one of them may be, as JSON.
-const MEMBER_BYTES: usize = 256 << 10;
 
 /// The last tool calls, most recently updated last.
 #[derive(Debug, Default)]
 pub(crate) struct RecentToolCalls {
     updates: UpdateReader,
-    calls: VecDeque<(Box<str>, RecentToolCall)>,
-}
-
-/// The known members of a call.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RecentToolCall {
-    /// Its members.
-    pub(crate) members: Map<String, Value>,
-    /// The members that are too long to be remembered.
-    pub(crate) left_out: Vec<&'static str>,
+    calls: VecDeque<(Box<str>, ToolCallSnapshot)>,
 }
 
 impl RecentToolCalls {
-    /// Takes the next event of any kind.
-    pub(crate) fn take(&mut self, event: &WatchedEvent) {
+    /// Reads the next event of any kind.
+    pub(crate) fn on_event(&mut self, event: &WatchedEvent) {
         // Few lines concern a tool call. The name of a member may contain escapes.
         let line = event.message.get();
         if !line.contains("toolCallId") && !line.contains("\\u") {
@@ -46,45 +35,25 @@ impl RecentToolCalls {
         }
         let Ok(message) = RpcMessage::parse(line) else { return };
         for update in self.updates.read(event, &message) {
-            if let Update::Tool { call, fields } = update
-                && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
-            {
-                self.told(&call, fields);
+            if let Update::Tool { call, fields } = update {
+                self.apply(&call, &fields);
             }
         }
     }
 
     /// The known members of this call.
-    pub(crate) fn get(&self, call: &str) -> Option<&RecentToolCall> {
-        self.calls.iter().find(|(id, _)| &**id == call).map(|(_, told)| told)
+    pub(crate) fn get(&self, call: &str) -> Option<&ToolCallSnapshot> {
+        self.calls.iter().find(|(id, _)| &**id == call).map(|(_, snapshot)| snapshot)
     }
 
-    fn told(&mut self, call: &str, fields: Map<String, Value>) {
-        let known = self.calls.iter().position(|(known, _)| &**known == call);
-        let known = known.and_then(|index| self.calls.remove(index)).map(|(_, told)| told);
-        // A policy decides by the latest call under an id, so that is the one shown.
-        let is_new = fields.get("sessionUpdate").is_some_and(|what| what == "tool_call");
-        let mut told = known.filter(|_| !is_new).unwrap_or_default();
-        told.take(fields);
-        self.calls.push_back((call.into(), told));
+    fn apply(&mut self, call: &str, update: &str) {
+        let index = self.calls.iter().position(|(known, _)| &**known == call);
+        let known = index.and_then(|index| self.calls.remove(index));
+        let mut snapshot = known.map(|(_, snapshot)| snapshot).unwrap_or_default();
+        snapshot.apply(update, &MEMBERS);
+        self.calls.push_back((call.into(), snapshot));
         if self.calls.len() > CALLS {
             self.calls.pop_front();
-        }
-    }
-}
-
-impl RecentToolCall {
-    /// Merges an update of the call. A null member is unchanged.
-    fn take(&mut self, mut fields: Map<String, Value>) {
-        for name in MEMBERS {
-            let Some(value) = fields.remove(name).filter(|value| !value.is_null()) else { continue };
-            self.left_out.retain(|left_out| *left_out != name);
-            if value.to_string().len() <= MEMBER_BYTES {
-                self.members.insert(name.to_owned(), value);
-            } else {
-                self.members.remove(name);
-                self.left_out.push(name);
-            }
         }
     }
 }
@@ -92,8 +61,8 @@ impl RecentToolCall {
 #[cfg(test)]
 mod tests {
     use acpx_core::model::{Direction, ProtocolVersion, Seq};
-    use serde_json::json;
     use serde_json::value::to_raw_value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::output::samples::at;
@@ -117,35 +86,35 @@ mod tests {
         json!({ "sessionUpdate": what, "toolCallId": "t", "title": "Run", "rawInput": input })
     }
 
-    fn told(events: impl IntoIterator<Item = WatchedEvent>) -> RecentToolCall {
+    fn snapshot(events: impl IntoIterator<Item = WatchedEvent>) -> ToolCallSnapshot {
         let mut calls = RecentToolCalls::default();
         for event in events {
-            calls.take(&event);
+            calls.on_event(&event);
         }
         calls.get("t").cloned().unwrap()
     }
 
-    fn runs(command: &str) -> RecentToolCall {
+    fn runs(command: &str) -> ToolCallSnapshot {
         let members = json!({ "title": "Run", "rawInput": { "command": command } });
-        RecentToolCall { members: members.as_object().cloned().unwrap(), left_out: Vec::new() }
+        ToolCallSnapshot { members: members.as_object().cloned().unwrap(), left_out: Vec::new() }
     }
 
     #[test]
     fn update_of_another_session_does_not_change_a_tool_call() {
         let aside = WatchedEvent { is_aside: true, ..event(&call("tool_call", "ls")) };
-        assert_eq!(told([event(&call("tool_call", "rm")), aside]), runs("rm"));
+        assert_eq!(snapshot([event(&call("tool_call", "rm")), aside]), runs("rm"));
     }
 
     #[test]
     fn too_long_tool_call_member_is_named_and_replaces_the_old_value() {
         let long = event(&call("tool_call", &"x".repeat(5 << 20)));
         let title = json!({ "title": "Run" }).as_object().cloned().unwrap();
-        let expected = RecentToolCall { members: title, left_out: vec!["rawInput"] };
-        assert_eq!(told([event(&call("tool_call", "ls")), long.clone()]), expected);
+        let expected = ToolCallSnapshot { members: title, left_out: vec!["rawInput"] };
+        assert_eq!(snapshot([event(&call("tool_call", "ls")), long.clone()]), expected);
         let more =
             event(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "rawInput": null }));
-        assert_eq!(told([long.clone(), more]), expected);
-        assert_eq!(told([long, event(&call("tool_call_update", "ls"))]), runs("ls"));
+        assert_eq!(snapshot([long.clone(), more]), expected);
+        assert_eq!(snapshot([long, event(&call("tool_call_update", "ls"))]), runs("ls"));
     }
 
     #[test]
@@ -154,10 +123,10 @@ mod tests {
             version: ProtocolVersion::V2,
             ..event(&call("tool_call_update", command))
         };
-        assert_eq!(told([of_version_2("ls"), of_version_2("rm")]), runs("rm"));
+        assert_eq!(snapshot([of_version_2("ls"), of_version_2("rm")]), runs("rm"));
         let line = event(&call("tool_call", "rm")).message.get().replace("toolCallId", "tool\\u0043allId");
         let message = serde_json::value::RawValue::from_string(line).unwrap();
         let written_otherwise = WatchedEvent { message, ..event(&json!({})) };
-        assert_eq!(told([event(&call("tool_call", "ls")), written_otherwise]), runs("rm"));
+        assert_eq!(snapshot([event(&call("tool_call", "ls")), written_otherwise]), runs("rm"));
     }
 }

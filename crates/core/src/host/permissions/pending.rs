@@ -10,12 +10,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::acp::ToolCallSnapshot;
 use crate::acp::agent::CallError;
 use crate::engine::{ClientDecision, RequestedPermission};
 use crate::model::{RecordId, Timestamp, unmistakable};
 use crate::sync::Lock;
 
-use super::tool_call_snapshot::{AnswerBytes, RequestedCall, ToolCallSnapshot};
+use super::tool_call_snapshot::{AnswerBytes, RequestedCall};
 use crate::host::Host;
 use crate::protocol::pending_requests::{
     AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
@@ -211,14 +212,14 @@ pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, C
         let Some(record) = record.map_err(|error| host.refused(&error))? else { continue };
         let details = match &open.subject {
             Subject::Permission { wanted, call, .. } => {
-                let ToolCallSnapshot { call, left_out } =
+                let ToolCallSnapshot { members, left_out } =
                     call.snapshot(&host.store, &open.record, &mut left).await;
                 PendingDetails {
                     title: wanted.tool.title.as_deref().map(str::to_owned),
                     kind: wanted.tool.kind_name().to_owned(),
-                    tool_call: Some(call).filter(|call| !call.is_empty()),
+                    tool_call: Some(members).filter(|members| !members.is_empty()),
                     elicitation: None,
-                    left_out,
+                    left_out: left_out.into_iter().map(str::to_owned).collect(),
                 }
             }
             Subject::Elicitation(params) => PendingDetails::elicitation(params, &mut left),

@@ -17,6 +17,10 @@ fn event(lineage: u64, version: ProtocolVersion, update: &Value) -> Event {
     }
 }
 
+fn members(call: ToolCallSnapshot) -> Value {
+    Value::Object(call.members)
+}
+
 #[test]
 fn earlier_updates_of_one_tool_call_are_collected_in_version_1_form() {
     use ProtocolVersion::{V1, V2};
@@ -38,11 +42,10 @@ fn earlier_updates_of_one_tool_call_are_collected_in_version_1_form() {
     begun_twice.on_event(&event(1, V1, &again));
     let second = json!({ "sessionUpdate": "tool_call", "toolCallId": "again", "title": "Second" });
     begun_twice.on_event(&event(1, V1, &second));
-    assert_eq!(Value::Object(begun_twice.call), second);
-    let members = |call: &Map<String, Value>| MEMBERS.map(|name| call.get(name).cloned().unwrap_or_default());
+    assert_eq!(members(begun_twice.call), json!({ "toolCallId": "again", "title": "Second" }));
     let expected =
         json!({ "toolCallId": "t", "title": "Look", "kind": "edit", "rawInput": { "command": "ls" } });
-    assert_eq!(members(&earlier.call), members(expected.as_object().unwrap()));
+    assert_eq!(members(earlier.call), expected);
     let mut earlier = EarlierUpdates::new("t", LineageIndex(1));
     let change = json!({ "operation": "modify", "path": "/w/a", "fileType": "text" });
     let text = "--- a/w/a\n+++ b/w/a\n@@ -1,1 +1,1 @@\n-a\n+b\n";
@@ -52,24 +55,25 @@ fn earlier_updates_of_one_tool_call_are_collected_in_version_1_form() {
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "Edit", "content": [diff] });
     earlier.on_event(&event(1, V2, &whole));
     let shown = json!([{ "type": "diff", "path": "/w/a", "oldText": "a\n", "newText": "b\n" }]);
-    assert_eq!(earlier.call.get("content"), Some(&shown));
+    assert_eq!(earlier.call.members.get("content"), Some(&shown));
 }
 
 #[test]
 fn tool_call_members_that_are_too_long_are_left_out_and_named() {
-    let long = "x".repeat(MEMBER_BYTES);
+    let long = "x".repeat(MAX_MEMBER_BYTES);
     let call =
         json!({ "toolCallId": "t", "rawInput": { "command": long }, "kind": "edit", "status": "pending" });
-    let call = call.as_object().unwrap();
+    let mut whole = ToolCallSnapshot::default();
+    whole.merge(call.as_object().unwrap().clone(), &MEMBERS);
     let snapshot = |left: &mut AnswerBytes| {
-        let ToolCallSnapshot { call, left_out } = ToolCallSnapshot::of(call).within(left);
-        (Value::Object(call), left_out)
+        let call = left.fitting(&whole);
+        (Value::Object(call.members), call.left_out)
     };
     let mut left = AnswerBytes::default();
     let expected = json!({ "toolCallId": "t", "kind": "edit" });
-    assert_eq!(snapshot(&mut left), (expected, vec!["rawInput".to_owned()]));
+    assert_eq!(snapshot(&mut left), (expected, vec!["rawInput"]));
     assert_eq!(left.0, ANSWER_BYTES - r#""t""edit""#.len());
-    let left_out = vec!["kind".to_owned(), "rawInput".to_owned()];
+    let left_out = vec!["kind", "rawInput"];
     assert_eq!(snapshot(&mut AnswerBytes(3)), (json!({ "toolCallId": "t" }), left_out));
 }
 
@@ -80,5 +84,5 @@ fn a_tool_call_id_with_an_escaped_member_name_is_found() {
     let event = event(1, ProtocolVersion::V1, &call);
     let body = event.body.replace("toolCallId", "tool\\u0043allId").into();
     earlier.on_event(&Event { body, ..event });
-    assert_eq!(Value::Object(earlier.call), call);
+    assert_eq!(members(earlier.call), json!({ "toolCallId": "t", "title": "rm" }));
 }
