@@ -23,11 +23,11 @@ pub(crate) fn is_host(answer: &str) -> bool {
 
 /// The number of the last event before a response; errors of failed turns have it too.
 pub(crate) fn seq_of_answer(answer: &RpcMessage) -> Option<u64> {
-    let (told, path): (_, &[&str]) = match (answer.result(), answer.error()) {
+    let (response, path): (_, &[&str]) = match (answer.result(), answer.error()) {
         (Some(result), _) => (result, &["_meta", "acpx", "seq"]),
         (None, error) => (error?, &["data", "acpx", "turn", "seq"]),
     };
-    serde_json::from_str(json::get(told, path)?).ok()
+    serde_json::from_str(json::get(response, path)?).ok()
 }
 
 /// The number of the last event that a stored line contains.

@@ -32,9 +32,9 @@ mod tests {
             let AgentInfo { name, version } = AgentInfo::of_answer(answer);
             (name.unwrap_or_default(), version.unwrap_or_default())
         };
-        let said = ("a".to_owned(), "1.2".to_owned());
-        assert_eq!(read(r#"{"agentInfo":{"name":" a ","version":"1.2"}}"#), said);
-        assert_eq!(read(r#"{"protocolVersion":2,"info":{"name":"a","version":"1.2"}}"#), said);
+        let expected = ("a".to_owned(), "1.2".to_owned());
+        assert_eq!(read(r#"{"agentInfo":{"name":" a ","version":"1.2"}}"#), expected);
+        assert_eq!(read(r#"{"protocolVersion":2,"info":{"name":"a","version":"1.2"}}"#), expected);
         for nothing in ["", "null", r#"{"agentInfo":null}"#, r#"{"agentInfo":{"name":7,"version":""}}"#] {
             assert_eq!(AgentInfo::of_answer(nothing), AgentInfo::default(), "{nothing}");
         }

@@ -33,10 +33,10 @@ impl ChildSessions {
         if memchr::memmem::find(update.as_bytes(), b"subagent_").is_none() || self.0.len() >= MAX_CHILDREN {
             return;
         }
-        let Ok(told) = serde_json::from_str::<Announcement<'_>>(update) else { return };
-        let id = match &*told.session_update {
-            "subagent_update" => told.session_id,
-            "subagent_spawned" => told.subagent_session_id,
+        let Ok(announcement) = serde_json::from_str::<Announcement<'_>>(update) else { return };
+        let id = match &*announcement.session_update {
+            "subagent_update" => announcement.session_id,
+            "subagent_spawned" => announcement.subagent_session_id,
             _ => None,
         };
         self.0.extend(id.filter(|id| id.len() <= MAX_ID).map(Into::into));

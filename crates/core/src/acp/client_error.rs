@@ -56,7 +56,7 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
     }
     let own = details.as_ref().and_then(Value::as_str);
     let sentence = json_string(&sentence(&error, own, acpx.as_ref()));
-    let told = match (wants_data, is_short) {
+    let with_data = match (wants_data, is_short) {
         (true, _) if own.is_some() => return error,
         (true, _) => json::set(data, &[DETAILS], &sentence),
         (false, true) => None,
@@ -65,7 +65,7 @@ pub(crate) fn for_client(error: RpcError, wants_data: bool) -> RpcError {
             json::set(bare.as_deref().unwrap_or(data), &[DETAILS], &sentence)
         }
     };
-    error.with_data(&told.unwrap_or_else(|| format!(r#"{{"{DETAILS}":{sentence}}}"#)))
+    error.with_data(&with_data.unwrap_or_else(|| format!(r#"{{"{DETAILS}":{sentence}}}"#)))
 }
 
 /// Whether an error has data of ours.
@@ -102,8 +102,8 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
     let theirs = data.filter(|data| data.get().starts_with('{'));
     let theirs = theirs.as_deref().map_or("{}", RawValue::get);
     let named = json::remove(theirs, &["sessionId"]);
-    let told = json::set(named.as_deref().unwrap_or(theirs), &["acpx"], acpx);
-    RpcError::new(code, message).with_data(&told.unwrap_or_else(|| format!(r#"{{"acpx":{acpx}}}"#)))
+    let with_data = json::set(named.as_deref().unwrap_or(theirs), &["acpx"], acpx);
+    RpcError::new(code, message).with_data(&with_data.unwrap_or_else(|| format!(r#"{{"acpx":{acpx}}}"#)))
 }
 
 /// Turns an error into the protocol's login error, with its own code. Adds the login methods, a JSON list, unless the
@@ -113,9 +113,9 @@ pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Optio
     let data = error.data.as_deref().map_or("{}", RawValue::get);
     let hinted = hint.and_then(|hint| json::set(data, &["acpx", "hint"], &json_string(hint)));
     let data = &hinted.unwrap_or_else(|| data.to_owned());
-    let is_told = json::get(data, &[LOGINS]).is_some();
-    let told = ways.filter(|_| !is_told).and_then(|ways| json::set(data, &[LOGINS], ways));
-    error.with_data(told.as_ref().unwrap_or(data))
+    let has_logins = json::get(data, &[LOGINS]).is_some();
+    let with_data = ways.filter(|_| !has_logins).and_then(|ways| json::set(data, &[LOGINS], ways));
+    error.with_data(with_data.as_ref().unwrap_or(data))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn told(error: &Value, wants_data: bool) -> Value {
+    fn for_client_json(error: &Value, wants_data: bool) -> Value {
         serde_json::to_value(for_client(RpcError::read(&error.to_string()), wants_data)).unwrap()
     }
 
@@ -155,7 +155,7 @@ mod tests {
             for code in [-32603, -32000] {
                 let error = json!({ "code": code, "message": "no", "data": data });
                 let expected = json!({ "code": code, "message": "no", "data": { "details": details } });
-                assert_eq!(told(&error, false), expected, "{data}");
+                assert_eq!(for_client_json(&error, false), expected, "{data}");
             }
         }
     }
@@ -181,7 +181,7 @@ mod tests {
         for (code, data, expected) in table {
             let error = json!({ "code": code, "message": "no", "data": data });
             let expected = json!({ "code": code, "message": "no", "data": expected });
-            assert_eq!(told(&error, false), expected, "{data}");
+            assert_eq!(for_client_json(&error, false), expected, "{data}");
         }
     }
 
@@ -191,8 +191,8 @@ mod tests {
         let error = json!({ "code": -32603, "message": "no", "data": data });
         let mut expected = error.clone();
         expected["data"]["details"] = json!("no; h");
-        assert_eq!(told(&error, true), expected);
+        assert_eq!(for_client_json(&error, true), expected);
         expected["data"]["details"] = json!("theirs");
-        assert_eq!(told(&expected, true), expected);
+        assert_eq!(for_client_json(&expected, true), expected);
     }
 }

@@ -60,23 +60,23 @@ impl<'a> OfferTranslator<'a> {
         let result = as_result(self.offered);
         match (self.agent, self.client.protocol) {
             (V1, V2) => {
-                let told = UpdatesToV2::new().setup_answer(&result);
+                let translated = UpdatesToV2::new().setup_answer(&result);
                 let commands = self.offered.commands.as_deref().and_then(commands_to_v2);
-                let told = match commands {
-                    Some(commands) => json::set(&told, &["availableCommands"], &commands),
-                    None => json::remove(&told, &["availableCommands"]),
+                let translated = match commands {
+                    Some(commands) => json::set(&translated, &["availableCommands"], &commands),
+                    None => json::remove(&translated, &["availableCommands"]),
                 };
-                (told.unwrap_or_else(|| UpdatesToV2::new().setup_answer(&result).into()), None)
+                (translated.unwrap_or_else(|| UpdatesToV2::new().setup_answer(&result).into()), None)
             }
             (V2, V1) => {
-                let told = UpdatesToV1::new().setup_answer(&result);
-                let commands = told.commands.and_then(|update| UpdateBody::from_json(update).ok());
-                (self.shown(&told.result).into_owned(), commands)
+                let translated = UpdatesToV1::new().setup_answer(&result);
+                let commands = translated.commands.and_then(|update| UpdateBody::from_json(update).ok());
+                (self.shown(&translated.result).into_owned(), commands)
             }
             (V1, V1) => {
                 // Version 1 reports commands in an update.
-                let told = json::remove(&result, &["availableCommands"]).unwrap_or(result);
-                (self.shown(&told).into_owned(), None)
+                let translated = json::remove(&result, &["availableCommands"]).unwrap_or(result);
+                (self.shown(&translated).into_owned(), None)
             }
             (V2, V2) => (self.shown(&result).into_owned(), None),
         }
@@ -137,25 +137,25 @@ impl<'a> OfferTranslator<'a> {
     fn own_options(self) -> Vec<Box<str>> {
         let own = [(&self.offered.modes, MODE_OPTION), (&self.offered.models, MODEL_OPTION)].into_iter();
         let is_translated = (self.agent, self.client.protocol) == (V1, V2);
-        own.filter(|(told, _)| is_translated && told.is_some()).map(|(_, id)| id.into()).collect()
+        own.filter(|(translated, _)| is_translated && translated.is_some()).map(|(_, id)| id.into()).collect()
     }
 
     /// The reply to a client that set a mode, from the agent's result.
     pub(crate) fn mode_answer(self, result: &str) -> String {
-        let told = match self.agent {
+        let translated = match self.agent {
             V1 => result.to_owned(),
             V2 => self.told_to_v1().mode_answer(result).into(),
         };
         // A result is an object, never null.
-        if told.trim_ascii_start().starts_with('{') { told } else { "{}".to_owned() }
+        if translated.trim_ascii_start().starts_with('{') { translated } else { "{}".to_owned() }
     }
 
     /// The reply to a client that set an option, from the agent's result for this choice.
     pub(crate) fn options_answer(self, choice: &SettingRequest<'_>, result: &str) -> String {
         match (self.agent, self.client.protocol) {
             (V1, V2) => {
-                let mut told = UpdatesToV2::new();
-                told.setup_answer(&as_result(self.offered));
+                let mut translated = UpdatesToV2::new();
+                translated.setup_answer(&as_result(self.offered));
                 let chosen = |name| member(&choice.params, name).and_then(|id| serde_json::from_str(id).ok());
                 let chosen: Option<String> = match choice.method {
                     "session/set_mode" => chosen("modeId"),
@@ -163,9 +163,9 @@ impl<'a> OfferTranslator<'a> {
                     _ => None,
                 };
                 match chosen {
-                    Some(model) if choice.method == SET_MODEL => told.model_answer(&model).into(),
-                    Some(mode) => told.mode_answer(&mode).into(),
-                    None => told.options_answer(result).into(),
+                    Some(model) if choice.method == SET_MODEL => translated.model_answer(&model).into(),
+                    Some(mode) => translated.mode_answer(&mode).into(),
+                    None => translated.options_answer(result).into(),
                 }
             }
             (V2, V1) => self.shown(&self.told_to_v1().options_answer(result)).into_owned(),
@@ -183,9 +183,9 @@ impl<'a> OfferTranslator<'a> {
     }
 
     fn told_to_v1(self) -> UpdatesToV1 {
-        let mut told = UpdatesToV1::new();
-        told.setup_answer(&as_result(self.offered));
-        told
+        let mut translated = UpdatesToV1::new();
+        translated.setup_answer(&as_result(self.offered));
+        translated
     }
 }
 
@@ -203,8 +203,8 @@ pub(crate) fn as_result(offered: &SessionOffer) -> String {
     ];
     for (name, part) in parts {
         // A result with a duplicate member stays unchanged.
-        if let Some(told) = part.as_ref().and_then(|part| json::set(&result, &[name], part)) {
-            result = told;
+        if let Some(translated) = part.as_ref().and_then(|part| json::set(&result, &[name], part)) {
+            result = translated;
         }
     }
     result
@@ -223,8 +223,8 @@ fn fits(offered: &OfferedSetting, choice: &SettingRequest<'_>) -> Result<(), Unk
 
 fn commands_to_v2(commands: &str) -> Option<String> {
     let update = format!(r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#);
-    let told = UpdatesToV2::new().update(&update, "");
-    Some(member(told.first()?, "availableCommands")?.to_owned())
+    let translated = UpdatesToV2::new().update(&update, "");
+    Some(member(translated.first()?, "availableCommands")?.to_owned())
 }
 
 fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
@@ -309,10 +309,11 @@ mod tests {
                 "options": [{ "value": "x", "name": "X" }, { "value": "y", "name": "Y" }],
             })
         };
-        let told = r#"{"currentModelId":"x","availableModels":[{"modelId":"x","name":"X"},{"modelId":"y","name":"Y"}]}"#;
-        let setup = Some(format!(r#"{{"sessionId":"s","models":{told}}}"#).into());
+        let translated = r#"{"currentModelId":"x","availableModels":[{"modelId":"x","name":"X"},{"modelId":"y","name":"Y"}]}"#;
+        let setup = Some(format!(r#"{{"sessionId":"s","models":{translated}}}"#).into());
         let modes = Some(MODES.into());
-        let offered = SessionOffer { modes, models: Some(told.into()), setup, ..SessionOffer::default() };
+        let offered =
+            SessionOffer { modes, models: Some(translated.into()), setup, ..SessionOffer::default() };
         let client = client(V2);
         let offers = OfferTranslator { offered: &offered, agent: V1, client: &client };
         let expected = json!({ "configOptions": [mode_option("a"), option("x")] });
@@ -340,9 +341,9 @@ mod tests {
                            "currentValue": "x", "options": [] }]);
         let config_options = Some(own.to_string().into());
         let both = SessionOffer { config_options, ..offered.clone() };
-        let told = value(&OfferTranslator { offered: &both, ..offers }.setup().0);
+        let translated = value(&OfferTranslator { offered: &both, ..offers }.setup().0);
         let ids: Vec<&Value> =
-            told["configOptions"].as_array().unwrap().iter().map(|row| &row["configId"]).collect();
+            translated["configOptions"].as_array().unwrap().iter().map(|row| &row["configId"]).collect();
         assert_eq!(ids, ["acpx.mode", "m"]);
     }
 
@@ -356,8 +357,8 @@ mod tests {
         let offers = OfferTranslator { offered: &offered, agent: V2, client: &client };
         let (setup, afterwards) = offers.setup();
         assert_eq!(value(&setup)["modes"], value(MODES));
-        let told = r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"fix","description":"mend"}]}"#;
-        assert_eq!(afterwards.map(|update| update.as_json().to_owned()).as_deref(), Some(told));
+        let translated = r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"fix","description":"mend"}]}"#;
+        assert_eq!(afterwards.map(|update| update.as_json().to_owned()).as_deref(), Some(translated));
 
         let choice = offers.set_mode(r#"{"sessionId":"s","modeId":"b"}"#).unwrap();
         let expected = json!({ "sessionId": "s", "configId": "mode", "type": "id", "value": "b" });
@@ -374,22 +375,22 @@ mod tests {
                 r#"{{ "n":1.0e2,{commands}"modes":{MODES} ,"models":{{"x":[ ]}},"configOptions":{OPTIONS_V1}}}"#
             )
         };
-        let told = Some(format!(r#"{{"sessionId":"s",{}"#, &setup("")[2..]).into());
+        let translated = Some(format!(r#"{{"sessionId":"s",{}"#, &setup("")[2..]).into());
         let commands = Some("[ ]".into());
         let offered = SessionOffer {
             modes: Some(MODES.into()),
             config_options: Some(OPTIONS_V1.into()),
             commands,
-            setup: told,
+            setup: translated,
             ..SessionOffer::default()
         };
         let shows_all = ClientFacts { boolean_options: true, ..client(V1) };
-        let (told, _) = OfferTranslator { offered: &offered, agent: V1, client: &shows_all }.setup();
-        assert_eq!(told, setup("").replacen("{ ", "{", 1));
+        let (translated, _) = OfferTranslator { offered: &offered, agent: V1, client: &shows_all }.setup();
+        assert_eq!(translated, setup("").replacen("{ ", "{", 1));
         let new = client(V2);
-        let (told, _) = OfferTranslator { offered: &offered, agent: V2, client: &new }.setup();
+        let (translated, _) = OfferTranslator { offered: &offered, agent: V2, client: &new }.setup();
         assert_eq!(
-            told,
+            translated,
             setup(r#""availableCommands":[ ],"#).replacen("{ ", "{", 1).replacen(
                 r#""n":1.0e2,"availableCommands":[ ]"#,
                 r#""availableCommands":[ ],"n":1.0e2"#,

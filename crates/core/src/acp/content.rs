@@ -128,8 +128,8 @@ fn raw_update(params: &str) -> Box<str> {
 }
 
 /// Absent means unchanged, null means cleared.
-fn title(told: Option<&RawValue>) -> Update {
-    match told.map(|title| serde_json::from_str::<Option<Box<str>>>(title.get())) {
+fn title(title_json: Option<&RawValue>) -> Update {
+    match title_json.map(|title| serde_json::from_str::<Option<Box<str>>>(title.get())) {
         Some(Ok(title)) => Update::Title(title),
         Some(Err(_)) | None => Update::State,
     }

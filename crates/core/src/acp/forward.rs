@@ -16,7 +16,7 @@ const TOOL_CALLS: [&[&str]; 3] =
     [&["toolCall", "toolCallId"], &["subject", "toolCall", "toolCallId"], &["toolCallId"]];
 
 /// Replaces the tool call ids for which `other` returns the id that clients know; ids are JSON.
-pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<String>) -> String {
+pub(crate) fn with_client_call_ids(params: String, other: impl Fn(&str) -> Option<String>) -> String {
     let mut splice = Splice::new(&params);
     let mut is_changed = false;
     for place in TOOL_CALLS {
@@ -56,23 +56,23 @@ impl ExtraParams {
     }
 
     /// Adds a member of ours under `_meta.acpx`, for an agent that is an acpx host. The value is JSON.
-    pub(crate) fn with_ours(besides: Option<&Self>, name: &str, value: &str) -> Self {
-        let Self { meta, unknown } = besides.cloned().unwrap_or_default();
-        let said = json::set(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
-        Self { meta: said.map(Into::into).or(meta), unknown }
+    pub(crate) fn with_ours(extra: Option<&Self>, name: &str, value: &str) -> Self {
+        let Self { meta, unknown } = extra.cloned().unwrap_or_default();
+        let merged = json::set(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
+        Self { meta: merged.map(Into::into).or(meta), unknown }
     }
 
     /// All readable values.
     pub(crate) fn values(&self) -> Vec<Value> {
         let unknown = self.unknown.as_ref().map(|(_, members)| format!("{{{members}}}"));
-        let said = self.meta.iter().map(ToString::to_string).chain(unknown);
-        said.filter_map(|said| serde_json::from_str(&said).ok()).collect()
+        let merged = self.meta.iter().map(ToString::to_string).chain(unknown);
+        merged.filter_map(|merged| serde_json::from_str(&merged).ok()).collect()
     }
 
     /// The members to append to the params for an agent of this version, each after a comma. Unknown members are
     /// forwarded only in the version they came in.
     pub(super) fn members(&self, version: ProtocolVersion) -> String {
-        let unknown = self.unknown.as_ref().filter(|(said_in, _)| *said_in == version);
+        let unknown = self.unknown.as_ref().filter(|(sent_in, _)| *sent_in == version);
         let unknown = unknown.map(|(_, members)| format!(",{members}"));
         let meta = self.meta.as_ref().map(|meta| format!(r#","_meta":{meta}"#));
         [unknown, meta].into_iter().flatten().collect()
@@ -127,7 +127,7 @@ mod tests {
             (r#"{"toolCall":7}"#, r#"{"toolCall":7}"#),
         ];
         for (params, expected) in cases {
-            assert_eq!(with_told_calls(params.to_owned(), other), expected);
+            assert_eq!(with_client_call_ids(params.to_owned(), other), expected);
         }
     }
 

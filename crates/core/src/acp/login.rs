@@ -12,12 +12,12 @@ const MOST: usize = 64;
 pub fn login_ways(answer: &str) -> Vec<LoginMethod> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let version = if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
-    told_ways(version, &answer)
+    login_methods(version, &answer)
 }
 
 /// The login methods in a reply or in the data of an error, in this version.
-pub(super) fn told_ways(version: ProtocolVersion, told: &Value) -> Vec<LoginMethod> {
-    let ways = told["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
+pub(super) fn login_methods(version: ProtocolVersion, sent: &Value) -> Vec<LoginMethod> {
+    let ways = sent["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let key = login_key(version);
     ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
 }

@@ -33,5 +33,5 @@ pub use cursor::Cursor;
 pub use error_class::read as read_error;
 pub use forward::ExtraParams;
 pub use forward::session_of;
-pub(crate) use forward::{pass_on_params, with_told_calls};
+pub(crate) use forward::{pass_on_params, with_client_call_ids};
 pub use login::login_ways;

@@ -92,8 +92,8 @@ fn values(rows: &[Value]) -> Vec<Box<str>> {
     rows.iter().flat_map(row).collect()
 }
 
-fn value(told: &Value) -> Option<SettingValue> {
-    match told {
+fn value(offer: &Value) -> Option<SettingValue> {
+    match offer {
         Value::String(id) => Some(SettingValue::Id(id.as_str().into())),
         Value::Bool(flag) => Some(SettingValue::Flag(*flag)),
         _ => None,
@@ -168,7 +168,7 @@ mod tests {
             { "name": "nameless" },
             7,
         ]);
-        let told = SessionOffer {
+        let offer = SessionOffer {
             modes: Some(modes.to_string().into()),
             config_options: Some(options.to_string().into()),
             ..SessionOffer::default()
@@ -180,7 +180,7 @@ mod tests {
             choices: of(&["a", "b"]),
         };
         let flag = Some(SettingValue::Flag(true));
-        let read = offered(&told, ProtocolVersion::V1);
+        let read = offered(&offer, ProtocolVersion::V1);
         let expected = vec![
             mode.clone(),
             option("m", Some("model"), Some(id("x")), of(&["x", "y"])),
@@ -188,12 +188,12 @@ mod tests {
             option("n", None, None, Choices::Unknown),
         ];
         assert_eq!(read, OfferedSettings(expected));
-        let read = offered(&told, ProtocolVersion::V2);
+        let read = offered(&offer, ProtocolVersion::V2);
         assert_eq!(read.0[2], option("f2", None, flag, Choices::Flag));
         for garbage in ["7", "{}", "[", "null", r#"{"availableModes":7}"#] {
             let (modes, config_options) = (Some(garbage.into()), Some(garbage.into()));
-            let told = SessionOffer { modes, config_options, ..SessionOffer::default() };
-            assert_eq!(offered(&told, ProtocolVersion::V1), OfferedSettings::default(), "{garbage}");
+            let offer = SessionOffer { modes, config_options, ..SessionOffer::default() };
+            assert_eq!(offered(&offer, ProtocolVersion::V1), OfferedSettings::default(), "{garbage}");
         }
     }
 
@@ -202,19 +202,19 @@ mod tests {
         let models =
             json!({ "currentModelId": "x", "availableModels": [{ "modelId": "x" }, { "modelId": "y" }, 7] });
         let select = |choices: Value| json!([{ "id": "m", "category": "model", "type": "select", "currentValue": "x", "options": choices }]);
-        let told = |options: Option<Value>| SessionOffer {
+        let offer = |options: Option<Value>| SessionOffer {
             models: Some(models.to_string().into()),
             config_options: options.map(|options| options.to_string().into()),
             ..SessionOffer::default()
         };
         let own = option(MODEL_OPTION, Some("model"), Some(id("x")), of(&["x", "y"]));
-        let v1 = |told: &SessionOffer| offered(told, ProtocolVersion::V1).0;
-        assert_eq!(v1(&told(None)), std::slice::from_ref(&own));
+        let v1 = |offer: &SessionOffer| offered(offer, ProtocolVersion::V1).0;
+        assert_eq!(v1(&offer(None)), std::slice::from_ref(&own));
         let all = select(json!([{ "value": "y" }, { "value": "x" }]));
-        assert_eq!(v1(&told(Some(all))), [option("m", Some("model"), Some(id("x")), of(&["y", "x"]))]);
+        assert_eq!(v1(&offer(Some(all))), [option("m", Some("model"), Some(id("x")), of(&["y", "x"]))]);
         let other = select(json!([{ "value": "x" }]));
-        assert_eq!(v1(&told(Some(other))), [option("m", Some("model"), Some(id("x")), of(&["x"])), own]);
-        assert_eq!(offered(&told(None), ProtocolVersion::V2), OfferedSettings::default());
+        assert_eq!(v1(&offer(Some(other))), [option("m", Some("model"), Some(id("x")), of(&["x"])), own]);
+        assert_eq!(offered(&offer(None), ProtocolVersion::V2), OfferedSettings::default());
     }
 
     #[test]
@@ -250,8 +250,8 @@ mod tests {
         ];
         for (setting, version, method, expected) in cases {
             let (asked, params) = request(setting, &session, version);
-            let told: Value = serde_json::from_str(&params).unwrap();
-            assert_eq!((asked, told), (method, expected));
+            let offer: Value = serde_json::from_str(&params).unwrap();
+            assert_eq!((asked, offer), (method, expected));
             assert_eq!(chosen(asked, &params).as_ref(), Some(setting));
         }
         assert_eq!(chosen("session/fork", "{}"), None);

@@ -59,7 +59,8 @@ fn session() -> AcpSessionId {
 async fn call_carries_the_members_of_the_protocol_and_no_others() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
-    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place =
+        SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], extra_params: None };
     let blocks = r#"[{"type":"text","text":"hi"}]"#;
     let request = |id: u64, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -167,8 +168,12 @@ async fn response_that_repeats_our_secrets_is_stored_without_them() {
     let command = AbsolutePath::new("/bin/x").unwrap();
     let args = vec!["--key=s3cret-argument".to_owned()];
     let server = McpServer::new("m", McpTransport::Stdio { command, args, env });
-    let place =
-        SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[server], besides: None };
+    let place = SessionWorkspace {
+        cwd: &cwd,
+        additional_directories: &[],
+        mcp_servers: &[server],
+        extra_params: None,
+    };
     let outgoing = connection.new_session(place).unwrap();
     let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
     assert_eq!(&*outgoing.kept().body, kept);
@@ -213,7 +218,8 @@ async fn secret_that_is_a_protocol_word_leaves_messages_readable() {
     let secrets = Secrets::new(["session-1", "sessionUpdate", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
-    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place =
+        SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], extra_params: None };
     connection.new_session(place).unwrap().send().await.unwrap();
     let Some(InboundMessage::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
     agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
@@ -291,7 +297,7 @@ async fn each_mcp_transport_is_sent_only_where_it_is_advertised() {
                 cwd: &cwd,
                 additional_directories: &[],
                 mcp_servers: &[given],
-                besides: None,
+                extra_params: None,
             });
             if allowed.contains(&kind) {
                 call.unwrap().send().await.unwrap();

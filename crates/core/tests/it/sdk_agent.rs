@@ -105,7 +105,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionWorkspace<'a> {
-    SessionWorkspace { cwd, additional_directories: &[], mcp_servers, besides: None }
+    SessionWorkspace { cwd, additional_directories: &[], mcp_servers, extra_params: None }
 }
 
 fn blocks(text: &str) -> Value {

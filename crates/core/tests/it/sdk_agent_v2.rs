@@ -85,7 +85,8 @@ async fn opened(connection: &mut AgentConnection, place: SessionWorkspace<'_>) -
 async fn a_prompt_is_inserted_worked_on_and_replayed_with_the_same_ids() {
     let home = TempHome::new();
     let cwd = AbsolutePath::new("/work").unwrap();
-    let place = SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+    let place =
+        SessionWorkspace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], extra_params: None };
     let mut connection = start(&home).await;
     assert_eq!(connection.version(), ProtocolVersion::V2);
     let session = opened(&mut connection, place).await;

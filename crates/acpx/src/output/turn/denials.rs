@@ -81,7 +81,7 @@ impl DenialTracker {
                 matches!(RequestOutcome::read(response), RequestOutcome::Denied(_)).then_some(tool)
             }
             DeniableRequest::Permission(permission) => {
-                let permit = permission.said(&response.result().unwrap_or("null").into());
+                let permit = permission.client_choice(&response.result().unwrap_or("null").into());
                 let is_approved = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
                 (!is_approved).then_some(permission.tool)
             }

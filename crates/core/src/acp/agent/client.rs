@@ -89,13 +89,13 @@ pub struct FileAccess {
 }
 
 /// The version to use with a client that requests `asked`, if `latest` is the latest we offer.
-pub(super) fn negotiate(asked: u16, latest: ProtocolVersion) -> Result<ProtocolVersion, CallError> {
-    let spoken = asked.min(latest.number());
-    match ProtocolVersion::from_number(spoken) {
+pub(super) fn negotiate(requested: u16, latest: ProtocolVersion) -> Result<ProtocolVersion, CallError> {
+    let negotiated = requested.min(latest.number());
+    match ProtocolVersion::from_number(negotiated) {
         Some(version) => Ok(version),
         // An agent that supports only version 1 replies with version 1 to any request.
         None if latest == ProtocolVersion::V1 => Ok(latest),
-        None => Err(CallError::UnsupportedVersion { requested: asked, latest }),
+        None => Err(CallError::UnsupportedVersion { requested, latest }),
     }
 }
 
@@ -105,13 +105,13 @@ impl ClientFacts {
     pub(super) fn read(params: Option<&str>, latest: ProtocolVersion) -> Result<Self, CallError> {
         let params = ParamField::params(params);
         let [version, meta] = params.members(["protocolVersion", "_meta"])?;
-        let asked = version.required()?.version()?;
-        let protocol = negotiate(asked, latest)?;
+        let requested = version.required()?.version()?;
+        let protocol = negotiate(requested, latest)?;
         let facts = Self { protocol, meta: meta.object(), ..Self::default() };
         match protocol {
             ProtocolVersion::V1 => Ok(facts.read_v1(&params)?),
             ProtocolVersion::V2 => {
-                let is_exact = asked == protocol.number();
+                let is_exact = requested == protocol.number();
                 Ok(facts.read_v2(&params, is_exact)?)
             }
         }

@@ -88,8 +88,8 @@ impl TurnLink {
             self.link.speech().begin_turn(&insertion.session);
             if self.link.says_states() {
                 let echo = state_updates::user_message(message, &insertion.blocks);
-                self.link.tell(&insertion.session, &echo).await.ok();
-                self.link.tell(&insertion.session, state_updates::RUNNING).await.ok();
+                self.link.send_update(&insertion.session, &echo).await.ok();
+                self.link.send_update(&insertion.session, state_updates::RUNNING).await.ok();
             }
         }
         insertion.over();

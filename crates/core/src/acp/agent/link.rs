@@ -92,16 +92,16 @@ impl ClientLink {
     /// Sends a `session/update` in the client's version. Waits while the client does not read.
     pub async fn update(&self, session: &AcpSessionId, update: &UpdateBody) -> Result<(), WireError> {
         if self.client.protocol == ProtocolVersion::V1 {
-            return self.tell(session, update.as_json()).await;
+            return self.send_update(session, update.as_json()).await;
         }
         for update in self.speech.update(session, update.as_json(), self.is_replay) {
-            self.tell(session, &update).await?;
+            self.send_update(session, &update).await?;
         }
         Ok(())
     }
 
     /// Sends a `session/update` whose `update` object already has the client's version.
-    pub(crate) async fn tell(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
+    pub(crate) async fn send_update(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
         let params = format!(r#"{{"sessionId":{},"update":{update}}}"#, to_json(session));
         self.peer.notify("session/update", &params).await
     }
@@ -152,14 +152,16 @@ impl ClientLink {
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, ClientRequestError> {
         if self.says_states() {
-            self.tell(&ask.session, state_updates::REQUIRES_ACTION)
+            self.send_update(&ask.session, state_updates::REQUIRES_ACTION)
                 .await
                 .map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A cancelled turn ends without running again.
         if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
-            self.tell(&ask.session, state_updates::RUNNING).await.map_err(ClientRequestError::NotSent)?;
+            self.send_update(&ask.session, state_updates::RUNNING)
+                .await
+                .map_err(ClientRequestError::NotSent)?;
         }
         outcome
     }

@@ -134,7 +134,7 @@ struct ForwardedOffer {
     /// kinds unknown to acpx are offered too.
     is_open: bool,
     /// Unknown members of its reply, each with its path.
-    besides: Vec<(Vec<Box<str>>, Box<str>)>,
+    unknown_members: Vec<(Vec<Box<str>>, Box<str>)>,
 }
 
 impl Offer {
@@ -279,9 +279,12 @@ impl Offer {
     }
 
     fn takes(&self, capabilities: Option<&str>, kind: &str) -> bool {
-        let told = capabilities.filter(|_| self.passed_on.is_open && kind != "_meta" && !is_known_kind(kind));
-        let told: Value = told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
-        told.get(kind).is_some_and(advertised)
+        let advertised_json =
+            capabilities.filter(|_| self.passed_on.is_open && kind != "_meta" && !is_known_kind(kind));
+        let advertised_json: Value = advertised_json
+            .and_then(|advertised_json| serde_json::from_str(advertised_json).ok())
+            .unwrap_or_default();
+        advertised_json.get(kind).is_some_and(advertised)
     }
 
     /// Whether there is a login method.

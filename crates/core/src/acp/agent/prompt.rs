@@ -59,7 +59,7 @@ impl<S: AgentService> RequestWorker<S> {
             Err(error) => state_updates::failed(error, self.link.client().error_data),
         };
         // A disconnected client misses it.
-        self.link.tell(session, &state).await.ok();
+        self.link.send_update(session, &state).await.ok();
     }
 }
 

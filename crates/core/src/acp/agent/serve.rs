@@ -250,7 +250,7 @@ impl<S: AgentService> ConnectionServer<S> {
             }
             ClientCall::Prompt(call) => self.prompt(id, call),
             ClientCall::Fork(call) => {
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.fork_session(id, call, place));
             }
             ClientCall::Login(call) => {
@@ -259,22 +259,22 @@ impl<S: AgentService> ConnectionServer<S> {
             }
             ClientCall::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
             ClientCall::SetOption(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
             }
             ClientCall::SetOption(call) => self.refuse_inactive(id, call.session),
             ClientCall::SetMode(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
             ClientCall::SetMode(call) => self.refuse_inactive(id, call.session),
             ClientCall::SetModel(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_model(id, call, place));
             }
             ClientCall::SetModel(call) => self.refuse_inactive(id, call.session),
             ClientCall::Stop(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
             }
             ClientCall::Stop(call) => self.refuse_inactive(id, call.session),

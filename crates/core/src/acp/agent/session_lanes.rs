@@ -21,9 +21,9 @@ pub(super) struct SessionLanes {
 #[derive(Debug, Default)]
 struct Lane {
     /// The last exclusive request. It ends after everything before it, so later requests wait for it alone.
-    alone: Option<EndSignal>,
+    exclusive: Option<EndSignal>,
     /// The requests after it.
-    beside: Vec<EndSignal>,
+    shared: Vec<EndSignal>,
     /// Those of them that restore the session.
     restoring: Vec<EndSignal>,
 }
@@ -39,10 +39,10 @@ pub(super) struct LaneTicket {
 
 impl SessionLanes {
     /// A ticket for a request that runs concurrently with others of its kind.
-    pub(super) fn beside(&self, session: &AcpSessionId) -> LaneTicket {
+    pub(super) fn shared(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
-            lane.beside.push(ended);
-            lane.alone.iter().cloned().collect()
+            lane.shared.push(ended);
+            lane.exclusive.iter().cloned().collect()
         })
     }
 
@@ -50,19 +50,19 @@ impl SessionLanes {
     pub(super) fn restoring(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             // Waits for all of them: the last may be withdrawn while it waits.
-            let ahead = lane.alone.iter().chain(&lane.restoring).cloned().collect();
-            lane.beside.push(ended.clone());
+            let ahead = lane.exclusive.iter().chain(&lane.restoring).cloned().collect();
+            lane.shared.push(ended.clone());
             lane.restoring.push(ended);
             ahead
         })
     }
 
     /// A ticket for an exclusive request. The holder waits until it is reached.
-    pub(super) fn alone(&self, session: &AcpSessionId) -> LaneTicket {
+    pub(super) fn exclusive(&self, session: &AcpSessionId) -> LaneTicket {
         self.place(session, |lane, ended| {
             // Waits for all of them: a concurrent request may be withdrawn while it waits.
             lane.restoring.clear();
-            lane.alone.replace(ended).into_iter().chain(lane.beside.drain(..)).collect()
+            lane.exclusive.replace(ended).into_iter().chain(lane.shared.drain(..)).collect()
         })
     }
 
@@ -91,10 +91,10 @@ impl Drop for LaneTicket {
         self.end = None;
         let mut lanes = self.order.lanes.lock();
         let Some(lane) = lanes.get_mut(&self.session) else { return };
-        lane.alone.take_if(|ended| ended.is_over());
-        lane.beside.retain(|ended| !ended.is_over());
+        lane.exclusive.take_if(|ended| ended.is_over());
+        lane.shared.retain(|ended| !ended.is_over());
         lane.restoring.retain(|ended| !ended.is_over());
-        if lane.alone.is_none() && lane.beside.is_empty() {
+        if lane.exclusive.is_none() && lane.shared.is_empty() {
             lanes.remove(&self.session);
         }
     }
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn exclusive_request_waits_for_earlier_ones_and_blocks_later_ones() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
-        let [load, resume] = [order.beside(&session), order.beside(&session)];
-        let close = order.alone(&session);
-        let later = order.beside(&session);
-        let delete = order.alone(&session);
+        let [load, resume] = [order.shared(&session), order.shared(&session)];
+        let close = order.exclusive(&session);
+        let later = order.shared(&session);
+        let delete = order.exclusive(&session);
         let waiting = || [&close, &later, &delete].map(|place| !is_reached(place));
         assert!(is_reached(&load) && is_reached(&resume));
         drop(resume);
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn withdrawn_request_behind_a_close_does_not_unblock_the_next() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
-        let close = order.alone(&session);
-        let withdrawn = order.beside(&session);
-        let delete = order.alone(&session);
+        let close = order.exclusive(&session);
+        let withdrawn = order.shared(&session);
+        let delete = order.exclusive(&session);
         drop(withdrawn);
         assert!(!is_reached(&delete));
         drop(close);
@@ -147,9 +147,9 @@ mod tests {
     fn what_brings_a_session_back_waits_for_all_before_it_that_do() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let [first, second] = [order.restoring(&session), order.restoring(&session)];
-        let beside = order.beside(&session);
+        let shared = order.shared(&session);
         let third = order.restoring(&session);
-        let reached = || [&beside, &third].map(is_reached);
+        let reached = || [&shared, &third].map(is_reached);
         assert!(is_reached(&first) && !is_reached(&second));
         // A request withdrawn while it waits does not let later ones overtake the first.
         drop(second);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_session_without_requests_is_forgotten() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
-        let places = [order.beside(&session), order.alone(&session), order.beside(&session)];
+        let places = [order.shared(&session), order.exclusive(&session), order.shared(&session)];
         assert_eq!(order.lanes.lock().len(), 1);
         drop(places);
         assert_eq!(order.lanes.lock().len(), 0);

@@ -33,7 +33,7 @@ pub struct SessionSetup {
     /// Updates to send right after the reply.
     pub afterwards: Vec<UpdateBody>,
     /// Called when the reply and these updates are written.
-    pub once_told: Option<DeliveryCallback>,
+    pub on_delivered: Option<DeliveryCallback>,
 }
 
 /// The reply to a prompt.
@@ -112,7 +112,15 @@ impl SessionSetup {
     /// A session without optional members.
     pub fn new(session: AcpSessionId) -> Self {
         let (meta, afterwards) = (Meta::new(), Vec::new());
-        Self { session, agent_session: None, modes: None, passed_on: None, meta, afterwards, once_told: None }
+        Self {
+            session,
+            agent_session: None,
+            modes: None,
+            passed_on: None,
+            meta,
+            afterwards,
+            on_delivered: None,
+        }
     }
 
     /// The reply to a request that created the session; contains its id.
@@ -128,8 +136,9 @@ impl SessionSetup {
     fn answer(&self, session_id: Option<&str>, version: ProtocolVersion) -> String {
         let meta = self.meta();
         if let Some(given) = &self.passed_on {
-            let told = session_id.and_then(|session| json::set(given, &["sessionId"], &json_string(session)));
-            return with_meta(told.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
+            let spliced =
+                session_id.and_then(|session| json::set(given, &["sessionId"], &json_string(session)));
+            return with_meta(spliced.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
         }
         let modes = if version == ProtocolVersion::V1 { self.acp_modes() } else { None };
         to_json(&SetupResult { session_id, modes, meta })
@@ -189,8 +198,8 @@ impl SessionSummary {
 /// Merges `meta` into the `_meta` of a forwarded reply.
 fn with_meta(answer: String, meta: &Meta) -> String {
     let Some(whole) = (!meta.is_empty()).then(|| to_json(meta)) else { return answer };
-    let spliced = meta.iter().try_fold(answer.clone(), |told, (name, value)| {
-        json::set(&told, &["_meta", name], &value.to_string())
+    let spliced = meta.iter().try_fold(answer.clone(), |spliced, (name, value)| {
+        json::set(&spliced, &["_meta", name], &value.to_string())
     });
     // A `_meta` that is not an object is replaced.
     spliced.or_else(|| json::set(&answer, &["_meta"], &whole)).unwrap_or(answer)

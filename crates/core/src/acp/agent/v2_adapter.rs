@@ -30,27 +30,27 @@ impl SessionTranslations {
     /// The equivalent version 2 update objects. In a replay each message begins with empty content, because the client
     /// may already have it.
     pub(super) fn update(&self, session: &AcpSessionId, update: &str, is_replay: bool) -> Vec<Box<str>> {
-        self.with(session, |told| told.update(update, is_replay))
+        self.with(session, |translation| translation.update(update, is_replay))
     }
 
     /// Starts a turn; later chunks belong to new messages.
     pub(super) fn begin_turn(&self, session: &AcpSessionId) {
-        self.with(session, |told| told.unnamed = None);
+        self.with(session, |translation| translation.unnamed = None);
     }
 
     /// Translates a version 1 setup reply.
     pub(super) fn setup_answer(&self, session: &AcpSessionId, answer: &str) -> String {
-        self.with(session, |told| told.translation.setup_answer(answer).into())
+        self.with(session, |translation| translation.translation.setup_answer(answer).into())
     }
 
     /// Whether the client received typed modes as an option.
     pub(super) fn has_modes(&self, session: &AcpSessionId) -> bool {
-        self.sessions.lock().get(session).is_some_and(|told| told.translation.has_modes())
+        self.sessions.lock().get(session).is_some_and(|translation| translation.translation.has_modes())
     }
 
     /// The reply to a client that has changed the mode.
     pub(super) fn mode_answer(&self, session: &AcpSessionId, mode: &str) -> String {
-        self.with(session, |told| told.translation.mode_answer(mode).into())
+        self.with(session, |translation| translation.translation.mode_answer(mode).into())
     }
 
     /// Drops the state of a session.
@@ -85,7 +85,7 @@ impl SessionTranslation {
     /// The id of the message to which a chunk of this kind belongs.
     fn unnamed(&mut self, kind: MessageKind) -> String {
         match &self.unnamed {
-            Some((said, id)) if *said == kind => id.clone(),
+            Some((last_kind, id)) if *last_kind == kind => id.clone(),
             _ => {
                 let id = crate::wire::new_uuid().to_string();
                 self.unnamed = Some((kind, id.clone()));

@@ -68,7 +68,7 @@ impl<S: AgentService> RequestWorker<S> {
         let new = async { self.service.new_session(call, self.link.clone()).await };
         let setup = unless_withdrawn(caught("session/new", new), withdrawn).await;
         // A close also waits for the updates after the reply.
-        let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
+        let place = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
         drop(place);
     }
@@ -109,7 +109,7 @@ impl<S: AgentService> RequestWorker<S> {
             } else {
                 state_updates::IDLE
             };
-            self.link.tell(&setup.session, state).await.ok();
+            self.link.send_update(&setup.session, state).await.ok();
         }
         self.set_up(id, setup, SessionSetup::restored).await;
         drop(place);
@@ -121,7 +121,7 @@ impl<S: AgentService> RequestWorker<S> {
         let setup = caught("session/fork", fork).await;
         drop(place);
         // A close of the new session also waits for the updates after the reply.
-        let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
+        let place = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
         drop(place);
     }
@@ -217,7 +217,7 @@ impl<S: AgentService> RequestWorker<S> {
 
     /// Cancels the session's turns and deactivates it, so later requests of the client find it closed.
     pub(super) fn leave(&self, session: AcpSessionId) -> SessionTeardown {
-        let place = self.order.alone(&session);
+        let place = self.order.exclusive(&session);
         let turns = self.sessions.deactivate(&session);
         SessionTeardown { session, place, turns }
     }
@@ -301,20 +301,20 @@ impl<S: AgentService> RequestWorker<S> {
             Err(error) => return self.answer(id, Err(error)).await,
         };
         self.sessions.activate(&setup.session);
-        let told = if self.version() == ProtocolVersion::V2 && setup.has_own_modes() {
+        let result = if self.version() == ProtocolVersion::V2 && setup.has_own_modes() {
             // A version 2 client receives modes as an option.
             self.link.speech().setup_answer(&setup.session, &answer(&setup, ProtocolVersion::V1))
         } else {
             answer(&setup, self.version())
         };
-        self.answer(id, Ok(told)).await;
+        self.answer(id, Ok(result)).await;
         for update in &setup.afterwards {
             self.link.update(&setup.session, update).await.ok();
         }
-        if let Some(once_told) = setup.once_told
+        if let Some(on_delivered) = setup.on_delivered
             && self.peer.delivered().await.is_ok()
         {
-            once_told();
+            on_delivered();
         }
     }
 }

@@ -55,7 +55,7 @@ impl AgentConnection {
     }
 
     /// `authenticate` with this method, or `auth/login` in version 2, if the agent has it.
-    pub fn login(&self, way: &str, besides: Option<&ExtraParams>) -> Option<OutgoingLine> {
+    pub fn login(&self, way: &str, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
@@ -64,19 +64,19 @@ impl AgentConnection {
         let is_meant =
             |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
         login_ways(&self.answer).into_iter().find(is_meant)?;
-        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let params = format!(r#"{{"methodId":{}{besides}}}"#, to_json(&way));
+        let extra = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
+        let params = format!(r#"{{"methodId":{}{extra}}}"#, to_json(&way));
         Some(OutgoingLine::request(&self.peer, method, &params))
     }
 
     /// `logout`, or `auth/logout` in version 2, if the agent has it.
-    pub fn logout(&self, besides: Option<&ExtraParams>) -> Option<OutgoingLine> {
+    pub fn logout(&self, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "logout",
             ProtocolVersion::V2 => "auth/logout",
         };
-        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let params = format!("{{{}}}", besides.trim_start_matches(','));
+        let extra = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
+        let params = format!("{{{}}}", extra.trim_start_matches(','));
         self.capabilities.logout.then(|| OutgoingLine::request(&self.peer, method, &params))
     }
 
@@ -86,12 +86,12 @@ impl AgentConnection {
         &self,
         session: &AcpSessionId,
         blocks: &str,
-        besides: Option<&ExtraParams>,
+        extra: Option<&ExtraParams>,
     ) -> Result<OutgoingLine, AgentError> {
         self.check_content(blocks)?;
-        let members = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let members = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
         let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{members}}}"#, to_json(session));
-        Ok(self.kept_safely(OutgoingLine::request(&self.peer, "session/prompt", &params), besides))
+        Ok(self.redact_stored(OutgoingLine::request(&self.peer, "session/prompt", &params), extra))
     }
 
     fn check_content(&self, blocks: &str) -> Result<(), AgentError> {
@@ -104,19 +104,19 @@ impl AgentConnection {
     }
 
     /// `session/cancel`, a notification, with the client's extra params.
-    pub fn cancel(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
-        let params = self.session_params(session, besides);
-        self.kept_safely(OutgoingLine::notification(&self.peer, "session/cancel", &params), besides)
+    pub fn cancel(&self, session: &AcpSessionId, extra: Option<&ExtraParams>) -> OutgoingLine {
+        let params = self.session_params(session, extra);
+        self.redact_stored(OutgoingLine::notification(&self.peer, "session/cancel", &params), extra)
     }
 
-    fn session_params(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> String {
-        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        format!(r#"{{"sessionId":{}{besides}}}"#, to_json(session))
+    fn session_params(&self, session: &AcpSessionId, extra: Option<&ExtraParams>) -> String {
+        let extra = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
+        format!(r#"{{"sessionId":{}{extra}}}"#, to_json(session))
     }
 
     /// Redacts the stored line: a client's extra params may repeat secrets that were given to the agent.
-    fn kept_safely(&self, mut outgoing: OutgoingLine, besides: Option<&ExtraParams>) -> OutgoingLine {
-        outgoing.kept = besides.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
+    fn redact_stored(&self, mut outgoing: OutgoingLine, extra: Option<&ExtraParams>) -> OutgoingLine {
+        outgoing.kept = extra.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
         outgoing
     }
 
@@ -231,9 +231,9 @@ impl CloseMethod<'_> {
 
 impl DeleteMethod<'_> {
     /// Deletes a session at the agent, with the client's extra params.
-    pub fn request(&self, session: &AcpSessionId, besides: Option<&ExtraParams>) -> OutgoingLine {
-        let params = self.0.session_params(session, besides);
-        self.0.kept_safely(OutgoingLine::request(&self.0.peer, "session/delete", &params), besides)
+    pub fn request(&self, session: &AcpSessionId, extra: Option<&ExtraParams>) -> OutgoingLine {
+        let params = self.0.session_params(session, extra);
+        self.0.redact_stored(OutgoingLine::request(&self.0.peer, "session/delete", &params), extra)
     }
 }
 

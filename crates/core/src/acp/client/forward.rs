@@ -111,13 +111,13 @@ impl AgentConnection {
             }
         };
         // A change that the agent reported in its own update is already in effect.
-        let told = changed.as_ref().filter(|changed| **changed != *self.offered).and_then(|changed| {
+        let update = changed.as_ref().filter(|changed| **changed != *self.offered).and_then(|changed| {
             let update = self.offered.update_to(changed)?;
             let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
             Some(encode::notification("session/update", &params).into())
         });
         self.offer(changed);
-        Some(AgentResponse::Passed(pass, Ok(result.into()), told))
+        Some(AgentResponse::Passed(pass, Ok(result.into()), update))
     }
 }
 

@@ -59,13 +59,13 @@ fn is_command(input: &Map<String, Value>, command: &str, cwd: &str) -> bool {
     is_here
         && is_nothing("args")
         && is_nothing("env")
-        && input.get("command").is_some_and(|said| said == command)
+        && input.get("command").is_some_and(|value| value == command)
 }
 
 /// Whether an input is exactly this path and this content: if it also has a command, only the command is shown.
 fn is_write(input: &Map<String, Value>, path: &str, content: &str) -> bool {
-    let says = |name: &str, text: &str| input.get(name).is_some_and(|said| said == text);
-    input.len() == 2 && says("content", content) && PATHS.iter().any(|name| says(name, path))
+    let has = |name: &str, text: &str| input.get(name).is_some_and(|value| value == text);
+    input.len() == 2 && has("content", content) && PATHS.iter().any(|name| has(name, path))
 }
 
 /// Whether a diff shows everything that changes. Without an old text it shows the whole new one. With an old text that
@@ -73,8 +73,8 @@ fn is_write(input: &Map<String, Value>, path: &str, content: &str) -> bool {
 fn starts_from(diff: &Value, old: Option<&PreviousContent>) -> bool {
     match &diff["oldText"] {
         Value::Null => true,
-        Value::String(said) => {
-            said.is_empty() || matches!(old, Some(PreviousContent::Text(old)) if old == said)
+        Value::String(value) => {
+            value.is_empty() || matches!(old, Some(PreviousContent::Text(old)) if old == value)
         }
         _ => false,
     }

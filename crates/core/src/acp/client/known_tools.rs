@@ -31,8 +31,8 @@ impl KnownTools {
     /// Remembers a tool call from one of its updates. Later members replace earlier ones; a new call with the same id
     /// replaces all of them.
     pub fn remember(&mut self, call: &str, fields: &str) {
-        let (mut tool, is_new) = permission::told_tool(fields);
-        let mut cancels = told_cancel(fields);
+        let (mut tool, is_new) = permission::reported_tool(fields);
+        let mut cancels = cancel_capability(fields);
         if let Some(index) = self.last.iter().position(|known| &*known.call == call)
             && let Some(earlier) = self.last.remove(index)
             && !is_new
@@ -72,7 +72,7 @@ impl KnownTools {
 }
 
 /// Whether an update says that its tool call can be cancelled; `None` if it has no `capabilities`.
-fn told_cancel(update: &str) -> Option<bool> {
+fn cancel_capability(update: &str) -> Option<bool> {
     let capabilities = json::get(update, &["capabilities"])?;
     let cancel = json::get(capabilities, &["cancel"]);
     Some(cancel.is_some_and(|cancel| cancel.starts_with('{')))

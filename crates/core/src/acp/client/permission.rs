@@ -45,15 +45,15 @@ impl PermissionRequest {
     pub(super) fn read<'a>(text: &str, known: impl Fn(&str) -> Option<&'a ToolUse>) -> Self {
         let params: Value = serde_json::from_str(text).unwrap_or_default();
         let tool = subject(&params);
-        let mut said = tool_use(&tool.to_string());
+        let mut tool_use = tool_use(&tool.to_string());
         if let Some(earlier) = tool.get("toolCallId").and_then(Value::as_str).and_then(known) {
-            said = said.or(earlier);
+            tool_use = tool_use.or(earlier);
         }
         // Version 2 has a title for the request, and commands that are not tool calls.
         let text_of = |name: &str| params.get(name).and_then(Value::as_str).map(Into::into);
-        said.title = said.title.or_else(|| text_of("title"));
+        tool_use.title = tool_use.title.or_else(|| text_of("title"));
         if params.pointer("/subject/type").is_some_and(|kind| kind == "command") {
-            said.said_kind.get_or_insert_with(|| "execute".into());
+            tool_use.said_kind.get_or_insert_with(|| "execute".into());
         }
         let option = |option: &Value| {
             let text = |key: &str| option.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -61,7 +61,7 @@ impl PermissionRequest {
         };
         let options = params.get("options").and_then(Value::as_array);
         Self {
-            tool: said,
+            tool: tool_use,
             options: options.into_iter().flatten().filter_map(option).collect(),
             params: text.into(),
         }
@@ -89,7 +89,7 @@ impl PermissionRequest {
 
     /// The decision for a client's whole result. A result that selects an offered option, or none, is forwarded
     /// unchanged. An unreadable one rejects.
-    pub fn said(&self, result: &Arc<str>) -> Permit {
+    pub fn client_choice(&self, result: &Arc<str>) -> Permit {
         match PermissionOutcome::read(result) {
             Some(PermissionOutcome::Selected(option)) => self.chosen(&option, Some(result)),
             Some(PermissionOutcome::Cancelled | PermissionOutcome::Unknown) => {
@@ -100,12 +100,12 @@ impl PermissionRequest {
     }
 
     /// An id shared by several options rejects: the agent could read it as the opposite.
-    fn chosen(&self, option: &str, said: Option<&Arc<str>>) -> Permit {
+    fn chosen(&self, option: &str, result: Option<&Arc<str>>) -> Permit {
         match unmistakable(&self.options).find(|(offered, _)| offered == option) {
             Some((option, kind)) => Permit::Choose {
                 option: option.as_str().into(),
                 approves: kind.starts_with(ALLOWS),
-                result: said.cloned(),
+                result: result.cloned(),
             },
             None => Permit::Reject,
         }
@@ -133,7 +133,7 @@ impl PermissionRequest {
     /// The result for the agent, with the narrowest matching option.
     pub(super) fn result(&self, permit: &Permit) -> String {
         match permit {
-            Permit::Choose { result: Some(said), .. } | Permit::Unchosen(said) => said.to_string(),
+            Permit::Choose { result: Some(result), .. } | Permit::Unchosen(result) => result.to_string(),
             other => json!({ "outcome": self.outcome(other) }).to_string(),
         }
     }
@@ -156,7 +156,7 @@ impl PermissionRequest {
         let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
         let call = subject(&params);
         let title = self.tool.title.as_deref().or_else(|| self.tool.tool()).unwrap_or("a tool call");
-        let told = EscalationMeta {
+        let escalation = EscalationMeta {
             what: "permission_escalation",
             identity: &escalation.identity,
             tool_call_id: call.get("toolCallId").filter(|id| !id.is_null()),
@@ -170,7 +170,7 @@ impl PermissionRequest {
             timestamp: escalation.at.to_string(),
         };
         let outcome = self.outcome(&Permit::Reject);
-        json!({ "outcome": outcome, "_meta": { "acpx": { "permissionEscalation": told } } }).to_string()
+        json!({ "outcome": outcome, "_meta": { "acpx": { "permissionEscalation": escalation } } }).to_string()
     }
 }
 
@@ -228,16 +228,20 @@ pub(super) fn tool_use(call: &str) -> ToolUse {
     let View { kind, title, name, raw_input } = serde_json::from_str(call).unwrap_or_default();
     let input: Input<'_> =
         raw_input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default();
-    let said = |value: Option<&RawValue>| -> Option<Box<str>> {
+    let non_empty = |value: Option<&RawValue>| -> Option<Box<str>> {
         let text: Box<str> = serde_json::from_str(value?.get()).ok()?;
         (!text.trim().is_empty()).then_some(text)
     };
     let names = [input.name, input.tool, input.tool_name, name];
-    ToolUse { said_kind: said(kind), title: said(title), name: names.into_iter().find_map(said) }
+    ToolUse {
+        said_kind: non_empty(kind),
+        title: non_empty(title),
+        name: names.into_iter().find_map(non_empty),
+    }
 }
 
 /// The tool use of an update, with texts cut to the remembered length, and whether the call is new.
-pub(super) fn told_tool(update: &str) -> (ToolUse, bool) {
+pub(super) fn reported_tool(update: &str) -> (ToolUse, bool) {
     let mut tool = tool_use(update);
     for text in [&mut tool.said_kind, &mut tool.title, &mut tool.name].into_iter().flatten() {
         if text.len() > REMEMBERED {
@@ -280,8 +284,8 @@ mod tests {
             (request("edit", ALL), request("edit", ALL).choice("R"), selected("R")),
             (request("edit", ALL), request("edit", ALL).choice("not offered"), selected("r")),
             (request("edit", &[]), request("edit", &[]).choice("a"), cancelled),
-            (request("edit", ALL), request("edit", ALL).said(&other.into()), selected("r")),
-            (request("edit", ALL), request("edit", ALL).said(&"{}".into()), selected("r")),
+            (request("edit", ALL), request("edit", ALL).client_choice(&other.into()), selected("r")),
+            (request("edit", ALL), request("edit", ALL).client_choice(&"{}".into()), selected("r")),
         ];
         for (request, permit, expected) in cases {
             let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
@@ -291,24 +295,25 @@ mod tests {
 
     #[test]
     fn permission_result_with_an_offered_option_is_forwarded_unchanged() {
-        let said = r#"{"outcome":{"optionId":"R","outcome":"selected","future":1.0e2} ,"_meta":{"why":"x"}}"#;
+        let result =
+            r#"{"outcome":{"optionId":"R","outcome":"selected","future":1.0e2} ,"_meta":{"why":"x"}}"#;
         let request = request("edit", ALL);
-        assert_eq!(request.result(&request.said(&said.into())), said);
+        assert_eq!(request.result(&request.client_choice(&result.into())), result);
     }
 
     #[test]
     fn permission_result_without_a_choice_is_forwarded_unchanged() {
         let request = request("edit", &ALL[2..3]);
-        for said in [
+        for result in [
             r#"{"outcome":{"outcome":"cancelled"}}"#,
             r#"{"outcome":{"why":"x","outcome":"cancelled"} ,"_meta":{"k":1.0}}"#,
             r#"{"outcome":{"outcome":"_later","until":5.0}}"#,
         ] {
-            assert_eq!(request.result(&request.said(&said.into())), said);
+            assert_eq!(request.result(&request.client_choice(&result.into())), result);
         }
         // A known outcome with an invalid shape is no outcome.
-        let said = r#"{"outcome":{"outcome":"selected","until":5}}"#;
-        assert_eq!(request.said(&said.into()), Permit::Reject);
+        let result = r#"{"outcome":{"outcome":"selected","until":5}}"#;
+        assert_eq!(request.client_choice(&result.into()), Permit::Reject);
     }
 
     #[test]
@@ -335,15 +340,15 @@ mod tests {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
         let cancelled = json!({"outcome": {"outcome": "cancelled"}});
         let both = [("a", "allow_once"), ("a", "reject_once"), ("A", "allow_always"), ("R", "reject_always")];
-        let said = r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#.into();
+        let result = r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#.into();
         let cases = [
             (&both[..2], Permit::Approve, cancelled.clone()),
             (&both[..2], Permit::Reject, cancelled.clone()),
             (&both[..2], request("edit", &both[..2]).choice("a"), cancelled.clone()),
-            (&both[..2], request("edit", &both[..2]).said(&said), cancelled),
+            (&both[..2], request("edit", &both[..2]).client_choice(&result), cancelled),
             (&both[..], Permit::Approve, selected("A")),
             (&both[..], Permit::Reject, selected("R")),
-            (&both[..], request("edit", &both).said(&said), selected("R")),
+            (&both[..], request("edit", &both).client_choice(&result), selected("R")),
         ];
         for (options, permit, expected) in cases {
             let result: Value = serde_json::from_str(&request("edit", options).result(&permit)).unwrap();
@@ -366,7 +371,7 @@ mod tests {
             agent_session: AgentSessionId::from_agent("inner"),
         };
         let at = Timestamp::from_millis(0).unwrap();
-        let told: Value =
+        let escalation: Value =
             serde_json::from_str(&request.escalated(&Escalation { rule: "*", identity, at })).unwrap();
         let expected = json!({
             "outcome": {"outcome": "selected", "optionId": "reject"},
@@ -377,7 +382,7 @@ mod tests {
                 "message": "Permission escalation required for Write file", "timestamp": at.to_string(),
             }}},
         });
-        assert_eq!(told, expected);
+        assert_eq!(escalation, expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::wire::json;
 use crate::wire::{RpcError, RpcMessage};
 
 use super::super::StateUpdate;
-use super::super::login::told_ways;
+use super::super::login::login_methods;
 use super::error_text::{Description, describe};
 use crate::acp::error_class;
 
@@ -193,8 +193,8 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
         return refused;
     }
     // Some agents report their login methods only in the error that requires one.
-    let told = ways_in_words(&told_ways(speaker.version, &data));
-    refused.offering(told.as_deref().or(speaker.ways))
+    let text = ways_in_words(&login_methods(speaker.version, &data));
+    refused.offering(text.as_deref().or(speaker.ways))
 }
 
 /// The meaning of an error. An error about a request parameter, or about some other missing resource, does not mean
@@ -399,8 +399,8 @@ mod tests {
         let listed = r#","data":{"authMethods":[{"id":"key","name":"Key"},{"id":"web","name":"Web"}]}"#;
         let words =
             |method: &str, rest: &str| format!(r#"the agent "a" refused {method}: Login{rest} (-32000)"#);
-        let told = refused("session/new", listed);
-        assert_eq!(told, words("session/new", "; it offers key (Key), web (Web)"));
+        let text = refused("session/new", listed);
+        assert_eq!(text, words("session/new", "; it offers key (Key), web (Web)"));
         for nothing in ["", r#","data":null"#, r#","data":{"authMethods":[]}"#] {
             assert_eq!(refused("session/new", nothing), words("session/new", "; it offers tui (T)"));
         }

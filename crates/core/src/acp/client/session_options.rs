@@ -66,13 +66,14 @@ impl SessionOffer {
     /// The offer after the result of `session/new`, `session/fork`, `session/load` or `session/resume`; `None` if the
     /// result is not an object.
     pub(super) fn after_setup(&self, result: &str) -> Option<Self> {
-        let told: SetupView<'_> = serde_json::from_str(result).ok()?;
-        let is_kept = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
-        let setup = is_kept.then(|| result.into());
-        let models = told.models.filter(|models| models.get().len() <= LIST_BYTES);
+        let sent: SetupView<'_> = serde_json::from_str(result).ok()?;
+        let is_stored = result.trim_ascii().starts_with('{') && result.len() <= SETUP_BYTES;
+        let setup = is_stored.then(|| result.into());
+        let models = sent.models.filter(|models| models.get().len() <= LIST_BYTES);
         let models = models.map(|models| models.get().into()).or_else(|| self.models.clone());
-        let told = self.told(told.modes, told.config_options, told.commands).unwrap_or_else(|| self.clone());
-        Some(Self { models, setup, ..told })
+        let sent =
+            self.with_lists(sent.modes, sent.config_options, sent.commands).unwrap_or_else(|| self.clone());
+        Some(Self { models, setup, ..sent })
     }
 
     /// The offer after the result of `session/set_config_option`. A result without options means that the option has
@@ -87,14 +88,14 @@ impl SessionOffer {
         if !matches!(result.trim_ascii().as_bytes().first(), Some(b'{' | b'n')) {
             return Err("the result is no object");
         }
-        let told: Option<SetupView<'_>> =
+        let sent: Option<SetupView<'_>> =
             serde_json::from_str(result).map_err(|_| "the result cannot be read")?;
-        let told = told.and_then(|told| Some((told.config_options?, told)));
-        let changed = match told {
+        let sent = sent.and_then(|sent| Some((sent.config_options?, sent)));
+        let changed = match sent {
             None => self.with_value(option, value, version),
-            Some((options, told)) => {
+            Some((options, sent)) => {
                 json::items(options.get()).ok_or("configOptions is no list")?;
-                self.told(told.modes, Some(options), told.commands)
+                self.with_lists(sent.modes, Some(options), sent.commands)
             }
         };
         Ok(changed.map(Self::with_model_of_option))
@@ -149,9 +150,9 @@ impl SessionOffer {
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),
             "config_option_update" => {
-                Some(self.told(None, update.config_options, None)?.with_model_of_option())
+                Some(self.with_lists(None, update.config_options, None)?.with_model_of_option())
             }
-            "available_commands_update" => self.told(None, None, update.commands),
+            "available_commands_update" => self.with_lists(None, None, update.commands),
             _ => None,
         }
     }
@@ -188,7 +189,7 @@ impl SessionOffer {
         Some(Self { modes: Some(modes.into()), ..self.clone() })
     }
 
-    fn told(
+    fn with_lists(
         &self,
         modes: Option<&RawValue>,
         config_options: Option<&RawValue>,
@@ -196,9 +197,9 @@ impl SessionOffer {
     ) -> Option<Self> {
         // Without any of them nothing changes.
         modes.or(config_options).or(commands)?;
-        let newer = |told: Option<&RawValue>, known: &Option<Box<str>>| {
-            let told = told.filter(|told| told.get().len() <= LIST_BYTES);
-            told.map(|told| told.get().into()).or_else(|| known.clone())
+        let newer = |sent: Option<&RawValue>, known: &Option<Box<str>>| {
+            let sent = sent.filter(|sent| sent.get().len() <= LIST_BYTES);
+            sent.map(|sent| sent.get().into()).or_else(|| known.clone())
         };
         Some(Self {
             modes: newer(modes, &self.modes),
@@ -263,8 +264,8 @@ mod tests {
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#;
         assert_eq!(before.update_to(&before.in_mode(r#""b""#).unwrap()).as_deref(), Some(mode));
         let options = r#"{"sessionUpdate":"config_option_update","configOptions":[ 2]}"#;
-        let told = before.after_choice(r#"{"configOptions":[ 2]}"#, r#""x""#, "1", ProtocolVersion::V1);
-        let after = told.unwrap().unwrap();
+        let sent = before.after_choice(r#"{"configOptions":[ 2]}"#, r#""x""#, "1", ProtocolVersion::V1);
+        let after = sent.unwrap().unwrap();
         assert_eq!(before.update_to(&after).as_deref(), Some(options));
         assert_eq!(before.update_to(&before), None);
     }
@@ -300,9 +301,9 @@ mod tests {
         assert_eq!(both.with_model(r#""y""#).as_ref(), Some(&changed));
         let chosen = both.after_choice("{}", r#""m""#, r#""y""#, ProtocolVersion::V1);
         assert_eq!(chosen, Ok(Some(changed.clone())));
-        let told = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{}}}"#, option("y"));
-        assert_eq!(both.update_to(&changed).as_deref(), Some(told.as_str()));
-        assert_eq!(both.after_update(&format!(r#"{{"sessionId":"s","update":{told}}}"#)), Some(changed));
+        let sent = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{}}}"#, option("y"));
+        assert_eq!(both.update_to(&changed).as_deref(), Some(sent.as_str()));
+        assert_eq!(both.after_update(&format!(r#"{{"sessionId":"s","update":{sent}}}"#)), Some(changed));
         assert_eq!(SessionOffer::default().with_model(r#""y""#), None);
     }
 
@@ -322,8 +323,8 @@ mod tests {
             assert_eq!(set(ProtocolVersion::V2, r#""a""#, nothing), Ok(Some(done.clone())), "{nothing}");
             assert_eq!(set(ProtocolVersion::V1, r#""c""#, nothing), Ok(None), "{nothing}");
         }
-        let told = Ok(Some(offered([None, Some("[ 2]"), None])));
-        assert_eq!(set(ProtocolVersion::V1, r#""b""#, r#"{"configOptions":[ 2]}"#), told);
+        let listed = Ok(Some(offered([None, Some("[ 2]"), None])));
+        assert_eq!(set(ProtocolVersion::V1, r#""b""#, r#"{"configOptions":[ 2]}"#), listed);
         for (broken, problem) in [
             (r#"{"configOptions":"x"}"#, "configOptions is no list"),
             (r#"{"configOptions":{}}"#, "configOptions is no list"),

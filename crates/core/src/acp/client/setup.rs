@@ -29,7 +29,7 @@ pub struct SessionWorkspace<'a> {
     /// The MCP servers.
     pub mcp_servers: &'a [McpServer],
     /// The client's extra params.
-    pub besides: Option<&'a ExtraParams>,
+    pub extra_params: Option<&'a ExtraParams>,
 }
 
 /// `session/load`, of an agent that advertised it.
@@ -87,27 +87,24 @@ impl AgentConnection {
         for (index, server) in place.mcp_servers.iter().enumerate() {
             self.check_transport(index, server)?;
         }
-        let besides = place.besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let extra = place.extra_params.map(|extra| extra.members(self.version)).unwrap_or_default();
         let SessionWorkspace { cwd, additional_directories, .. } = place;
         if !additional_directories.is_empty() && !self.capabilities.additional_directories {
             return Err(AgentError::DirectoriesUnsupported { agent: self.agent.clone() });
         }
         let mcp_servers =
             place.mcp_servers.iter().filter_map(|server| on_wire(server, self.version)).collect();
-        let params = with(
-            &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
-            &besides,
-        );
+        let params =
+            with(&SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from }, &extra);
         let mut outgoing = OutgoingLine::request(&self.peer, method, &params);
-        if let Some(id) =
-            outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !besides.is_empty())
+        if let Some(id) = outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !extra.is_empty())
         {
             // Arguments and URLs may contain secrets too, so only the names are stored.
             let name = |server: &'_ McpServer| ServerName { name: server.name.clone() };
             let mcp_servers = place.mcp_servers.iter().map(name).collect();
             let params = with(
                 &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
-                &besides,
+                &extra,
             );
             let kept = encode::request(id, method, &params);
             outgoing.kept = Some(self.secrets.remove_from_json(&kept).unwrap_or(kept));
@@ -187,10 +184,10 @@ struct SetupParams<'a, S> {
 }
 
 /// The params with the client's extra members, each of which follows a comma.
-fn with<S: Serialize>(params: &SetupParams<'_, S>, besides: &str) -> String {
+fn with<S: Serialize>(params: &SetupParams<'_, S>, extra: &str) -> String {
     let mut text = to_json(params);
     // `cwd` always precedes it.
-    text.insert_str(text.len() - 1, besides);
+    text.insert_str(text.len() - 1, extra);
     text
 }
 
@@ -209,7 +206,7 @@ struct ServerName {
 /// A server in the format of this version: as its client sent it, or else from the parsed fields. `None` for a
 /// transport that the version does not have; no agent of that version advertises it.
 fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
-    let said = server.said().and_then(|(said_in, json)| server_between(said_in, json, version).ok());
+    let said = server.said().and_then(|(sent_in, json)| server_between(sent_in, json, version).ok());
     let json = said.map(Cow::into_owned).or_else(|| match version {
         ProtocolVersion::V1 => server_v1(server).map(|server| to_json(&server)),
         ProtocolVersion::V2 => server_v2(server).map(|server| to_json(&server)),

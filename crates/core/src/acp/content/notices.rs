@@ -110,14 +110,14 @@ mod tests {
 
     #[test]
     fn usage_cost_stays_until_replaced_or_cleared_in_v2() {
-        let told = |cost: &str| {
+        let update_json = |cost: &str| {
             let update = format!(r#"{{"sessionUpdate":"usage_update","used":5,"size":10{cost}}}"#);
             format!(r#"{{"sessionId":"s","update":{update}}}"#)
         };
         let cost = Cost { amount: Number::from(2), currency: "USD".into() };
         let usage = |cost| Some(SessionUsage { used: 5, size: 10, cost });
-        let with = told(r#","cost":{"amount":2,"currency":"USD"}"#);
-        let (without, null) = (told(""), told(r#","cost":null"#));
+        let with = update_json(r#","cost":{"amount":2,"currency":"USD"}"#);
+        let (without, null) = (update_json(""), update_json(r#","cost":null"#));
         let last = |reads: fn(&str) -> Update, newest_first: &[&String]| {
             SessionUsage::last(newest_first.iter().map(|params| reads(params)))
         };

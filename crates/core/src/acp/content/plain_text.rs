@@ -31,8 +31,8 @@ pub fn prompt_words(blocks: &str) -> String {
     let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(blocks).unwrap_or_default();
     let list = list.into_iter().map(serde_json::value::RawValue::get).filter(|block| !is_carried(block));
     let along: Vec<&str> = list.filter(|block| !is_text(block)).collect();
-    let said = Some(prompt_text(blocks)).filter(|text| !text.is_empty());
-    said.into_iter().chain(blocks_words(&along)).collect::<Vec<_>>().join("\n")
+    let text = Some(prompt_text(blocks)).filter(|text| !text.is_empty());
+    text.into_iter().chain(blocks_words(&along)).collect::<Vec<_>>().join("\n")
 }
 
 /// A block as text for the history of a fresh session: an attached file's text, or a note that the content is left
@@ -57,11 +57,11 @@ fn place(block: &Value) -> Option<String> {
     let inner = &block["resource"];
     let place = text(block, "uri").or_else(|| text(inner, "uri"));
     let place = place.or_else(|| text(block, "name")).or_else(|| text(block, "mimeType"))?;
-    let mut told: String = place.chars().take(PLACE_CHARS).collect();
-    if told.len() < place.len() {
-        told.push('…');
+    let mut label: String = place.chars().take(PLACE_CHARS).collect();
+    if label.len() < place.len() {
+        label.push('…');
     }
-    Some(told)
+    Some(label)
 }
 
 fn text<'v>(object: &'v Value, name: &str) -> Option<&'v str> {
@@ -103,13 +103,13 @@ mod tests {
 
     #[test]
     fn carried_history_contains_file_text_and_names_omissions() {
-        let told = |block: Value| carried_words(&block.to_string());
+        let label = |block: Value| carried_words(&block.to_string());
         let file = json!({ "type": "resource", "resource": { "uri": "file:///b", "text": "inside" } });
-        assert_eq!(told(file).as_deref(), Some("[resource file:///b]\ninside"));
+        assert_eq!(label(file).as_deref(), Some("[resource file:///b]\ninside"));
         let link = json!({ "type": "resource_link", "uri": "file:///c", "name": "c" });
-        assert_eq!(told(link).as_deref(), Some("[resource_link file:///c]"));
+        assert_eq!(label(link).as_deref(), Some("[resource_link file:///c]"));
         let image = json!({ "type": "image", "mimeType": "image/png", "data": "x" });
-        assert_eq!(told(image).as_deref(), Some("[image image/png] (left out)"));
-        assert_eq!(told(json!(7)), None);
+        assert_eq!(label(image).as_deref(), Some("[image image/png] (left out)"));
+        assert_eq!(label(json!(7)), None);
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct RecordRenderer {
     /// Whether a version 1 client has received output of a terminal.
     pub(super) has_terminals: bool,
     /// The last event, and the time at which changed tool call content was last sent.
-    heard: Option<(Seq, Timestamp)>,
+    last_event: Option<(Seq, Timestamp)>,
     settled: Option<Timestamp>,
 }
 
@@ -97,7 +97,7 @@ impl RecordRenderer {
             sessions: SessionIds::default(),
             agents_terminals: HashSet::new(),
             has_terminals: false,
-            heard: None,
+            last_event: None,
             settled: None,
         }
     }
@@ -132,7 +132,7 @@ impl RecordRenderer {
 
     /// Takes an event without rendering it for the client.
     pub(crate) fn pass_over(&mut self, event: &Event) {
-        drop(self.tell(event, &|_| false));
+        drop(self.render(event, &|_| false));
     }
 
     /// Whether rendering the event needs the session's options: version 2 sends all options when one changes, and
@@ -156,26 +156,26 @@ impl RecordRenderer {
         let state = if self.has_states() { self.state.pause() } else { None };
         let state = state.map(|state| notification(&self.session, &state, &UpdateMeta::default()));
         let mut lines: Vec<String> = state.into_iter().collect();
-        let is_recent = match (self.heard, self.settled) {
-            (Some((_, heard)), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
+        let is_recent = match (self.last_event, self.settled) {
+            (Some((_, last_event)), Some(settled)) => last_event.since(settled) < CONTENT_EVERY,
             _ => false,
         };
-        if self.owes() && !is_recent {
+        if self.has_pending() && !is_recent {
             lines.extend(self.settle());
         }
         lines
     }
 
     /// Whether tool call content has changed and is not sent yet. The caller sends it after a pause.
-    pub(crate) fn owes(&self) -> bool {
-        self.to_v1.owes()
+    pub(crate) fn has_pending(&self) -> bool {
+        self.to_v1.has_pending()
     }
 
     /// The lines with that content. After them the client is up to date with the last event.
     pub(crate) fn settle(&mut self) -> Vec<String> {
-        self.settled = self.heard.map(|(_, at)| at);
-        let beside = self.heard.filter(|_| self.with_seq).map(|(seq, at)| UpdateMeta::of(seq, at));
-        notifications(&self.session, &self.to_v1.settle(), &beside.unwrap_or_default())
+        self.settled = self.last_event.map(|(_, at)| at);
+        let meta = self.last_event.filter(|_| self.with_seq).map(|(seq, at)| UpdateMeta::of(seq, at));
+        notifications(&self.session, &self.to_v1.settle(), &meta.unwrap_or_default())
     }
 
     /// Whether this client needs the record from its first event to understand this one: a version 1 client receives
@@ -204,14 +204,14 @@ impl RecordRenderer {
     }
 
     /// The lines for the next event.
-    pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
+    pub(crate) fn render(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
-        self.heard = Some((event.seq, event.at));
+        self.last_event = Some((event.seq, event.at));
         let mut lines = self.lines(event, is_own);
         lines.extend(state.map(|state| {
             // A seq is sent once per event; the end of a turn always carries its own.
             let with_seq = self.with_seq && lines.is_empty() || self.state.is_idle();
-            notification(&self.session, &state, &beside(event, with_seq))
+            notification(&self.session, &state, &update_meta(event, with_seq))
         }));
         lines
     }
@@ -226,8 +226,8 @@ impl RecordRenderer {
             }
             (Direction::ToAgent, EventKind::Request) => {
                 let prompt = self.prompt(event);
-                let beside = beside(event, self.with_seq);
-                prompt.map(|prompt| self.prompt_lines(&prompt, &beside)).unwrap_or_default()
+                let meta = update_meta(event, self.with_seq);
+                prompt.map(|prompt| self.prompt_lines(&prompt, &meta)).unwrap_or_default()
             }
             (Direction::FromAgent, EventKind::Response) => {
                 let settled = self.answered(event);
@@ -270,8 +270,8 @@ impl RecordRenderer {
         let mut lines = Vec::new();
         if self.update(event, &line) && !self.state.repeats() {
             let stops = line.head.kind == UpdateKind::Running && self.state.is_idle();
-            let beside = beside(event, self.with_seq || stops);
-            lines = self.as_received(event, &line, &beside);
+            let meta = update_meta(event, self.with_seq || stops);
+            lines = self.as_received(event, &line, &meta);
         }
         self.behind(begun, lines)
     }
@@ -281,9 +281,9 @@ impl RecordRenderer {
     fn behind(&self, prompt: Option<Event>, lines: Vec<String>) -> Vec<String> {
         let Some(prompt) = prompt else { return lines };
         let with_seq = self.with_seq && lines.is_empty();
-        let mut told = self.prompt_lines(&prompt, &beside(&prompt, with_seq));
-        told.extend(lines);
-        told
+        let mut rendered = self.prompt_lines(&prompt, &update_meta(&prompt, with_seq));
+        rendered.extend(lines);
+        rendered
     }
 
     /// The lines of a prompt that this event resolves, and of the updates held until then.
@@ -308,18 +308,18 @@ impl RecordRenderer {
                 self.open.end();
                 // A turn that never started can end while another one runs.
                 self.running.origin = self.running.origin.take().filter(|asked| asked.turn != turn);
-                if self.owes() { self.settle() } else { Vec::new() }
+                if self.has_pending() { self.settle() } else { Vec::new() }
             }
             Some(Fact::SessionReset { announced: true, reason, carried, error, .. }) => {
                 self.open.end();
                 let notice = Notice::fresh_session(&reason, carried, error.as_ref());
                 let update = notice.update(&self.client, &self.record, event);
-                vec![notification(&self.session, &update, &beside(event, with_seq))]
+                vec![notification(&self.session, &update, &update_meta(event, with_seq))]
             }
             Some(Fact::SessionReturned { acpx_session_id, .. }) => {
                 self.open.end();
                 let update = Notice::returned(&acpx_session_id).update(&self.client, &self.record, event);
-                vec![notification(&self.session, &update, &beside(event, with_seq))]
+                vec![notification(&self.session, &update, &update_meta(event, with_seq))]
             }
             Some(Fact::PromptResent { turn }) => {
                 self.running.resent = Some(turn);
@@ -386,12 +386,12 @@ impl RecordRenderer {
 
     /// Renders a prompt as a user message; in version 2 with the id that the client received in reply to the prompt.
     /// A version 1 client does not receive its own prompt.
-    pub(super) fn prompt_lines(&self, event: &Event, beside: &UpdateMeta<'_>) -> Vec<String> {
+    pub(super) fn prompt_lines(&self, event: &Event, meta: &UpdateMeta<'_>) -> Vec<String> {
         if self.running.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
         }
         let blocks = prompt_blocks(&event.body);
-        let beside = UpdateMeta { asked: self.running.origin.as_ref(), ..beside.clone() };
+        let meta = UpdateMeta { asked: self.running.origin.as_ref(), ..meta.clone() };
         // Only this id separates two consecutive prompts.
         let id = json_string(&match event.turn {
             Some(turn) => prompt_message_id(&self.record, turn),
@@ -399,15 +399,15 @@ impl RecordRenderer {
         });
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
-                let said = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
+                let prefix = format!(r#"{{"sessionUpdate":"user_message_chunk","messageId":{id},"content":"#);
                 // Only version 2 has block types that version 1 cannot read.
                 let is_open = version(event) == ProtocolVersion::V2;
-                let told = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
-                blocks.into_iter().map(|block| format!("{said}{}}}", told(block))).collect()
+                let rendered = |block| if is_open { block_to_v1(block) } else { Cow::Borrowed(block) };
+                blocks.into_iter().map(|block| format!("{prefix}{}}}", rendered(block))).collect()
             }
             ProtocolVersion::V2 => vec![whole(MessageKind::User, &id, &blocks.join(","))],
         };
-        notifications(&self.session, &updates, &beside)
+        notifications(&self.session, &updates, &meta)
     }
 
     /// Takes an update; returns whether the client receives it now. An update held until the reply to the prompt is
@@ -463,35 +463,35 @@ impl RecordRenderer {
         &mut self,
         event: &Event,
         line: &UpdateLine<'_>,
-        beside: &UpdateMeta<'_>,
+        meta: &UpdateMeta<'_>,
     ) -> Vec<String> {
-        let spoken = version(event);
-        if spoken == self.client.protocol {
+        let agent_version = version(event);
+        if agent_version == self.client.protocol {
             if line.head.kind == UpdateKind::Tool {
                 let update = self.renamed(event, line);
-                if let Some(update) = self.with_terminals(spoken, &update) {
-                    return vec![self.pass_on_as(line, &update, beside)];
+                if let Some(update) = self.with_terminals(agent_version, &update) {
+                    return vec![self.pass_on_as(line, &update, meta)];
                 }
             }
             if event.direction == Direction::Ours && SessionOffer::tells_model_alone(line.update) {
                 return Vec::new();
             }
-            return vec![self.pass_on(event, line, beside)];
+            return vec![self.pass_on(event, line, meta)];
         }
         let update = self.renamed(event, line);
         self.to_v2.in_turn(event.turn);
-        self.told(spoken, event.lineage, &update, beside)
+        self.translated(agent_version, event.lineage, &update, meta)
     }
 
     /// The lines for an update of this version.
-    pub(super) fn told(
+    pub(super) fn translated(
         &mut self,
-        spoken: ProtocolVersion,
+        agent_version: ProtocolVersion,
         row: LineageIndex,
         update: &str,
-        beside: &UpdateMeta<'_>,
+        meta: &UpdateMeta<'_>,
     ) -> Vec<String> {
-        let updates = match (spoken, self.client.protocol) {
+        let updates = match (agent_version, self.client.protocol) {
             (ProtocolVersion::V1, ProtocolVersion::V2) => {
                 let message = self.open.message().map(|message| message.id(&self.record, &self.known, row));
                 self.to_v2.update(update, &message.unwrap_or_default())
@@ -501,12 +501,12 @@ impl RecordRenderer {
                 updates.map(|update| self.without_booleans(update)).collect()
             }
             _ => {
-                let shown = self.with_terminals(spoken, update);
+                let shown = self.with_terminals(agent_version, update);
                 let update = shown.as_deref().unwrap_or(update);
-                return vec![notification(&self.session, update, beside)];
+                return vec![notification(&self.session, update, meta)];
             }
         };
-        notifications(&self.session, &updates, beside)
+        notifications(&self.session, &updates, meta)
     }
 
     fn without_booleans(&self, update: Box<str>) -> Box<str> {
@@ -518,7 +518,7 @@ impl RecordRenderer {
     }
 
     /// The agent's line, for a client of the same version.
-    fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &UpdateMeta<'_>) -> String {
+    fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, meta: &UpdateMeta<'_>) -> String {
         let mut passed = LineRewrite::new(line, &self.session);
         for (id, other) in self.renames(event, line) {
             passed.put(id, &other);
@@ -529,7 +529,7 @@ impl RecordRenderer {
         {
             passed.put(list, &fewer);
         }
-        passed.say(line, beside);
+        passed.write(line, meta);
         passed.finish()
     }
 
@@ -573,7 +573,7 @@ fn id_of(body: &str) -> Option<&str> {
     json::get(body, &["id"])
 }
 
-pub(super) fn beside(event: &Event, with_seq: bool) -> UpdateMeta<'static> {
+pub(super) fn update_meta(event: &Event, with_seq: bool) -> UpdateMeta<'static> {
     if with_seq { UpdateMeta::of(event.seq, event.at) } else { UpdateMeta::default() }
 }
 

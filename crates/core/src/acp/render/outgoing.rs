@@ -51,11 +51,11 @@ impl UpdateMeta<'_> {
 }
 
 /// A `session/update` line with this update object. `session` is JSON.
-pub(super) fn notification(session: &str, update: &str, beside: &UpdateMeta<'_>) -> String {
+pub(super) fn notification(session: &str, update: &str, meta: &UpdateMeta<'_>) -> String {
     let mut params = String::with_capacity(session.len() + update.len() + 128);
     // Writing to a string cannot fail.
     let _ = write!(params, r#"{{"sessionId":{session},"update":{update}"#);
-    if let Some(acpx) = beside.json() {
+    if let Some(acpx) = meta.json() {
         let _ = write!(params, r#","_meta":{{"acpx":{acpx}}}"#);
     }
     params.push('}');
@@ -66,12 +66,12 @@ pub(super) fn notification(session: &str, update: &str, beside: &UpdateMeta<'_>)
 pub(super) fn notifications(
     session: &str,
     updates: &[impl AsRef<str>],
-    beside: &UpdateMeta<'_>,
+    meta: &UpdateMeta<'_>,
 ) -> Vec<String> {
-    let before = UpdateMeta { seq: None, ..beside.clone() };
+    let before = UpdateMeta { seq: None, ..meta.clone() };
     let line = |(index, update): (usize, &_)| {
-        let beside = if index + 1 == updates.len() { beside } else { &before };
-        notification(session, AsRef::<str>::as_ref(update), beside)
+        let meta = if index + 1 == updates.len() { meta } else { &before };
+        notification(session, AsRef::<str>::as_ref(update), meta)
     };
     updates.iter().enumerate().map(line).collect()
 }
@@ -104,14 +104,14 @@ impl<'a> LineRewrite<'a> {
     }
 
     /// Sets `_meta.acpx`, and removes the agent's own: an agent may itself be an acpx host, with seqs of its own.
-    pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &UpdateMeta<'_>) {
-        match (line.params.meta, beside.json()) {
+    pub(super) fn write(&mut self, line: &UpdateLine<'a>, meta: &UpdateMeta<'_>) {
+        match (line.params.meta, meta.json()) {
             (None, None) => {}
             (None, Some(acpx)) => {
                 let start = json::range_in(self.body, line.params.text).start + 1;
                 self.insert(start, &format!(r#""_meta":{{"acpx":{acpx}}},"#));
             }
-            (Some(meta), Some(acpx)) => self.say_within(meta, &acpx),
+            (Some(meta), Some(acpx)) => self.write_within(meta, &acpx),
             (Some(_), None) => self.leave_theirs_out(line),
         }
     }
@@ -124,7 +124,7 @@ impl<'a> LineRewrite<'a> {
         }
     }
 
-    fn say_within(&mut self, text: &'a str, acpx: &str) {
+    fn write_within(&mut self, text: &'a str, acpx: &str) {
         if let Some(ours) = json::get(text, &["acpx"]) {
             self.put(ours, acpx);
         } else if let Some(rest) = text.strip_prefix('{') {

@@ -32,7 +32,7 @@ pub(crate) struct Bounds {
 /// A replay in progress. It takes the events that the [`ReplayIndex`] has seen, in the same order.
 pub(crate) struct ReplayRenderer {
     rendering: RecordRenderer,
-    survey: ReplayIndex,
+    index: ReplayIndex,
     bounds: Bounds,
     /// Trims output in the rendered lines, if there is a bound.
     bounded: Option<OutputTrimmer>,
@@ -52,14 +52,14 @@ pub(crate) struct ReplayRenderer {
 
 impl ReplayRenderer {
     /// Starts a replay of the indexed events that sends events from `from` on.
-    pub(crate) fn new(mut rendering: RecordRenderer, survey: ReplayIndex, from: Seq, bounds: Bounds) -> Self {
-        if survey.begins_late() {
+    pub(crate) fn new(mut rendering: RecordRenderer, index: ReplayIndex, from: Seq, bounds: Bounds) -> Self {
+        if index.begins_late() {
             rendering.begins_late();
         }
         let (tools, line_by_line, begun) = (HashMap::new(), HashSet::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
         let bounded = bounds.tool_output_bytes.map(OutputTrimmer::to);
-        Self { rendering, survey, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
+        Self { rendering, index, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
     }
 
     /// Takes the next event; returns the lines that are complete.
@@ -70,7 +70,7 @@ impl ReplayRenderer {
                 let settled = self.rendering.ends_turn(event);
                 self.settle(event, settled);
                 let lines = self.rendering.fact(event, &|_| false, true);
-                self.tell(event, lines);
+                self.push_lines(event, lines);
                 if let Some(terminal) = own_terminal(event) {
                     self.tell_calls_of(event, &terminal);
                 }
@@ -92,7 +92,7 @@ impl ReplayRenderer {
                 let lines = self.rendering.child_lines(event);
                 if !lines.is_empty() {
                     self.flush();
-                    self.tell(event, lines);
+                    self.push_lines(event, lines);
                 }
             }
             _ => {}
@@ -117,9 +117,9 @@ impl ReplayRenderer {
             return;
         }
         let is_last = self.out.len() == place && self.run.is_none();
-        let beside = UpdateMeta::of(prompt.seq, prompt.at);
-        let seq = beside.seq.filter(|_| is_last);
-        let lines = self.rendering.prompt_lines(prompt, &UpdateMeta { seq, ..beside });
+        let meta = UpdateMeta::of(prompt.seq, prompt.at);
+        let seq = meta.seq.filter(|_| is_last);
+        let lines = self.rendering.prompt_lines(prompt, &UpdateMeta { seq, ..meta });
         self.out.splice(place..place, lines);
     }
 
@@ -166,7 +166,7 @@ impl ReplayRenderer {
                 // come first.
                 let is_answered = matches!(state, SessionStateKind::Mode | SessionStateKind::Options)
                     && self.is_translated_up(event);
-                if self.survey.is_last(state, event, line) && !is_answered {
+                if self.index.is_last(state, event, line) && !is_answered {
                     self.flush();
                     self.as_received(event, line);
                 } else if state == SessionStateKind::Plan {
@@ -188,8 +188,8 @@ impl ReplayRenderer {
     /// Session info comes in parts: merges them, the last value of each field wins, and renders all of them with the
     /// last part.
     fn info(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let Some(mut told) = RawObject::parse(line.update) else { return };
-        let is_last = self.survey.is_last(SessionStateKind::Info, event, line);
+        let Some(mut info) = RawObject::parse(line.update) else { return };
+        let is_last = self.index.is_last(SessionStateKind::Info, event, line);
         match self.info.take() {
             None if is_last => {
                 self.flush();
@@ -197,8 +197,8 @@ impl ReplayRenderer {
             }
             known => {
                 let mut all = known.unwrap_or_default();
-                told.remove(KIND);
-                all.merge(&told);
+                info.remove(KIND);
+                all.merge(&info);
                 if !is_last {
                     self.info = Some(all);
                     return;
@@ -221,7 +221,7 @@ impl ReplayRenderer {
     }
 
     fn tell_calls_of(&mut self, event: &Event, terminal: &EntityKey) {
-        for call in self.survey.calls_of(terminal).to_vec() {
+        for call in self.index.calls_of(terminal).to_vec() {
             self.tell_tool(event, &call);
         }
     }
@@ -280,10 +280,10 @@ impl ReplayRenderer {
     /// Begins a message whose first chunk is forwarded as received: clears what the client had of it before.
     fn begin_message(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) {
         let id = message.id(&self.rendering.record, &self.rendering.known, event.lineage);
-        let beside = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
+        let meta = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
         let empty = whole(kind, &json_string(&id), "");
-        let line = notification(&self.rendering.session, &empty, &beside);
-        self.tell(event, vec![line]);
+        let line = notification(&self.rendering.session, &empty, &meta);
+        self.push_lines(event, vec![line]);
     }
 
     fn tool(&mut self, event: &Event, line: &UpdateLine<'_>) {
@@ -296,9 +296,9 @@ impl ReplayRenderer {
             if let Some(tool) = self.tools.remove(&key) {
                 let telling = ToolRenderSpec { is_over: false, has_cancelled: false };
                 let update = self.folded(event, &key, tool, telling);
-                let beside = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
-                let lines = self.rendering.told(version(event), event.lineage, &update, &beside);
-                self.tell(event, lines);
+                let meta = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
+                let lines = self.rendering.translated(version(event), event.lineage, &update, &meta);
+                self.push_lines(event, lines);
             }
             self.line_by_line.insert(key);
             return self.as_received(event, line);
@@ -315,13 +315,13 @@ impl ReplayRenderer {
 
     /// Renders a tool call if this event is its last.
     fn tell_tool(&mut self, event: &Event, key: &EntityKey) {
-        if !self.survey.is_last_of(key, event) {
+        if !self.index.is_last_of(key, event) {
             return;
         }
         let Some(tool) = self.tools.remove(key) else { return };
-        let spoken = version(event);
-        let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
-        let is_over = self.survey.is_over(key, tool.turn, event);
+        let agent_version = version(event);
+        let is_first = [agent_version, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
+        let is_over = self.index.is_over(key, tool.turn, event);
         let telling = ToolRenderSpec { is_over, has_cancelled: !is_first };
         let update = self.folded(event, key, tool, telling);
         self.made(event, &update);
@@ -343,9 +343,9 @@ impl ReplayRenderer {
 
     /// Renders an update that was merged from several.
     fn made(&mut self, event: &Event, update: &str) {
-        let beside = UpdateMeta::of(event.seq, event.at);
-        let lines = self.rendering.told(version(event), event.lineage, update, &beside);
-        self.tell(event, lines);
+        let meta = UpdateMeta::of(event.seq, event.at);
+        let lines = self.rendering.translated(version(event), event.lineage, update, &meta);
+        self.push_lines(event, lines);
     }
 
     /// Whether a version 1 update is translated for a version 2 client. Such a client receives the options in the
@@ -358,7 +358,7 @@ impl ReplayRenderer {
     /// them.
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let lines = self.rendering.as_received(event, line, &UpdateMeta::of(event.seq, event.at));
-        self.tell(event, lines);
+        self.push_lines(event, lines);
     }
 
     /// Passes an update that is not sent to the translator, if later translations depend on it.
@@ -368,7 +368,7 @@ impl ReplayRenderer {
         }
     }
 
-    fn tell(&mut self, event: &Event, lines: Vec<String>) {
+    fn push_lines(&mut self, event: &Event, lines: Vec<String>) {
         if event.seq >= self.from {
             self.push(event.lineage, lines);
         }
@@ -376,11 +376,11 @@ impl ReplayRenderer {
 
     /// Appends the lines of a lineage row, trimmed to the client's bound.
     fn push(&mut self, row: LineageIndex, lines: Vec<String>) {
-        let Self { bounded, survey, out, .. } = self;
+        let Self { bounded, index, out, .. } = self;
         match bounded {
             None => out.extend(lines),
             Some(bounded) => {
-                out.extend(lines.into_iter().filter_map(|line| bounded.line(line, row, &survey.sizes)));
+                out.extend(lines.into_iter().filter_map(|line| bounded.line(line, row, &index.sizes)));
             }
         }
     }
@@ -388,16 +388,16 @@ impl ReplayRenderer {
     /// Renders the joined chunks.
     fn flush(&mut self) {
         let Some(run) = self.run.take() else { return };
-        let beside = UpdateMeta::of(run.last, run.at);
+        let meta = UpdateMeta::of(run.last, run.at);
         let id = json_string(&run.message.id(&self.rendering.record, &self.rendering.known, run.row));
         match self.rendering.client.protocol {
             ProtocolVersion::V2 => {
                 let update = if run.begins { run.whole(&id) } else { run.chunk(Some(&id)) };
-                self.out.push(notification(&self.rendering.session, &update, &beside));
+                self.out.push(notification(&self.rendering.session, &update, &meta));
             }
             ProtocolVersion::V1 => {
                 let update = run.chunk(run.given.is_some().then_some(&*id));
-                let lines = self.rendering.told(run.protocol, run.row, &update, &beside);
+                let lines = self.rendering.translated(run.protocol, run.row, &update, &meta);
                 self.push(run.row, lines);
             }
         }

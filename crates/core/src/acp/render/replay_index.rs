@@ -30,7 +30,7 @@ pub(crate) struct ReplayIndex {
     states: HashMap<SessionStateKind, Seq>,
     plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
-    said: OwnState,
+    own_state: OwnState,
     /// The last event that ended or replaced the agent process or its session.
     gone: Option<Seq>,
     /// Whether there are events before the indexed range.
@@ -100,7 +100,7 @@ impl ReplayIndex {
                 | Fact::SessionReset { .. }
                 | Fact::SessionReturned { .. },
             ) => {
-                (self.gone, self.said) = (Some(event.seq), OwnState::default());
+                (self.gone, self.own_state) = (Some(event.seq), OwnState::default());
             }
             Some(Fact::TerminalStarted { terminal_id, .. }) => {
                 self.started.insert((event.lineage, terminal_id.into()));
@@ -177,7 +177,7 @@ impl ReplayIndex {
             }
             UpdateKind::Running => {
                 let works = member(update, "state").is_some_and(|state| &*state != "idle");
-                self.said = OwnState { works, background: background(update, event.lineage) };
+                self.own_state = OwnState { works, background: background(update, event.lineage) };
             }
             _ => {}
         }
@@ -221,10 +221,10 @@ impl ReplayIndex {
         let goes_on = |listed: &EntityKey| {
             listed == tool || self.shown_in.get(listed).is_some_and(|calls| calls.contains(tool))
         };
-        let is_left_out = match &self.said.background {
+        let is_left_out = match &self.own_state.background {
             Some(list) => !list.iter().any(goes_on),
             // A turn of the agent's own is over when the agent reports that it is idle.
-            None => turn.is_some() || !self.said.works,
+            None => turn.is_some() || !self.own_state.works,
         };
         self.gone.is_some_and(|gone| event.seq < gone) || has_ended && is_left_out
     }

@@ -43,7 +43,7 @@ pub(crate) struct SessionState {
     /// The update that reported the last end of work, and the seq of its event.
     ended: Option<(Seq, Box<str>)>,
     /// The last event and its time.
-    heard: Option<(Seq, Timestamp)>,
+    last_event: Option<(Seq, Timestamp)>,
 }
 
 /// How the client receives errors.
@@ -129,11 +129,11 @@ impl SessionState {
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
         let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
         self.repeats = false;
-        self.heard = Some((event.seq, event.at));
+        self.last_event = Some((event.seq, event.at));
         match (event.direction, event.kind) {
             (Direction::Ours, _) => self.fact(event),
             (Direction::FromAgent, EventKind::Update) => {
-                self.said(event);
+                self.on_agent_update(event);
                 None
             }
             (Direction::ToAgent, EventKind::Request) => {
@@ -186,26 +186,26 @@ impl SessionState {
             request_id: running.request_id.clone(),
             client: None,
         });
-        let beside = self.heard.map(|(seq, at)| UpdateMeta::of(seq, at)).unwrap_or_default();
-        let beside = UpdateMeta { asked: asked.as_ref(), ..beside };
-        notification(&json_string(record.as_str()), &self.standing(missed), &beside)
+        let meta = self.last_event.map(|(seq, at)| UpdateMeta::of(seq, at)).unwrap_or_default();
+        let meta = UpdateMeta { asked: asked.as_ref(), ..meta };
+        notification(&json_string(record.as_str()), &self.standing(missed), &meta)
     }
 
     /// The update with the current state. If the last end of work is at or after the event `missed`, it is the update
     /// that reported that end. A client that already received the end gets a plain idle update.
     pub(super) fn standing(&self, missed: Option<Seq>) -> Box<str> {
-        let told = match (&self.now, &self.ended) {
-            (SessionActivity::Other(told), _) => return told.clone(),
-            (SessionActivity::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
-                return told.clone();
+        let update = match (&self.now, &self.ended) {
+            (SessionActivity::Other(update), _) => return update.clone(),
+            (SessionActivity::Idle, Some((at, update))) if missed.is_some_and(|missed| *at >= missed) => {
+                return update.clone();
             }
             (SessionActivity::Running, _) if self.questions.is_empty() => running_update(),
             (SessionActivity::Running | SessionActivity::RequiresAction, _) => requires_action_update(),
             (SessionActivity::Idle, _) => idle_update("{}"),
         };
-        match (&self.background, told.strip_suffix('}')) {
-            (Some(background), Some(told)) => format!(r#"{told},"background":{background}}}"#).into(),
-            _ => told,
+        match (&self.background, update.strip_suffix('}')) {
+            (Some(background), Some(update)) => format!(r#"{update},"background":{background}}}"#).into(),
+            _ => update,
         }
     }
 
@@ -225,7 +225,7 @@ impl SessionState {
     }
 
     /// Takes a state update of a version 2 agent.
-    fn said(&mut self, event: &Event) {
+    fn on_agent_update(&mut self, event: &Event) {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
             return;
         }
@@ -233,7 +233,7 @@ impl SessionState {
             return;
         };
         self.has_spoken = true;
-        self.repeats = std::mem::take(&mut self.is_ahead) && says_only(line.update, &running_update());
+        self.repeats = std::mem::take(&mut self.is_ahead) && is_same_json(line.update, &running_update());
         let background = json::get(line.update, &["background"]);
         self.background = background.filter(|list| *list != "null").map(Into::into);
         match state_update(line.params.text) {
@@ -293,12 +293,12 @@ impl SessionState {
                     return None;
                 }
                 self.now = SessionActivity::Idle;
-                let told = match error {
+                let update = match error {
                     Some(error) => failed(over, &error, answer.as_ref(), &self.errors),
                     None => stopped(stop_reason.as_deref().unwrap_or("error"), answer.as_ref()),
                 };
-                self.ended = Some((event.seq, told.clone()));
-                Some(told)
+                self.ended = Some((event.seq, update.clone()));
+                Some(update)
             }
             Fact::PermissionAsked { request } if event.turn.is_some() => {
                 self.questions.push(request.into());
@@ -333,23 +333,23 @@ pub(crate) fn turn_state(fact: &Fact, request_id: &str) -> Option<Box<str>> {
 }
 
 /// Whether two objects are equal as JSON values.
-fn says_only(one: &str, other: &str) -> bool {
+fn is_same_json(one: &str, other: &str) -> bool {
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     read(one).is_some_and(|one| Some(one) == read(other))
 }
 
 /// The update that ends a turn, with `usage` and `_meta` of the agent's response.
 fn stopped(reason: &str, answer: Option<&RawPromptAnswer>) -> Box<str> {
-    let mut said = format!(r#"{{"stopReason":{}"#, json_string(reason));
+    let mut data = format!(r#"{{"stopReason":{}"#, json_string(reason));
     if let Some(RawPromptAnswer::Result(result)) = answer {
         for name in ["usage", "_meta"] {
             if let Some(value) = json::get(result, &[name]) {
-                said.extend([",\"", name, "\":", value]);
+                data.extend([",\"", name, "\":", value]);
             }
         }
     }
-    said.push('}');
-    idle_update(&said)
+    data.push('}');
+    idle_update(&data)
 }
 
 /// The update that ends a failed turn: its error is the one that a version 1 client receives as the response.
@@ -360,27 +360,28 @@ fn failed(
     form: &ErrorForm,
 ) -> Box<str> {
     let FactError { code, message } = error;
-    let said = TurnErrorData { code, hint: code.hint(), turn, acp: None, message: None };
+    let data = TurnErrorData { code, hint: code.hint(), turn, acp: None, message: None };
     let json =
-        |said: &TurnErrorData<'_>| serde_json::to_string(said).expect("text, numbers and raw JSON are JSON");
+        |data: &TurnErrorData<'_>| serde_json::to_string(data).expect("text, numbers and raw JSON are JSON");
     let theirs = match answer {
         Some(RawPromptAnswer::Error(raw)) => serde_json::from_str::<&RawValue>(raw).ok(),
         _ => None,
     };
-    let told = match theirs {
+    let rpc_error = match theirs {
         Some(acp) => {
-            let said = TurnErrorData { acp: Some(acp), message: Some(message), ..said };
-            client_error::in_its_words(acp.get(), &json(&said))
+            let data = TurnErrorData { acp: Some(acp), message: Some(message), ..data };
+            client_error::in_its_words(acp.get(), &json(&data))
         }
-        None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&said))),
+        None => RpcError::internal(message).with_data(&format!(r#"{{"acpx":{}}}"#, json(&data))),
     };
     let is_login = *code == ErrorCode::AuthRequired;
-    let told = if is_login {
-        client_error::wanting_login(told, form.logins.as_deref(), form.login_hint.as_deref())
+    let rpc_error = if is_login {
+        client_error::wanting_login(rpc_error, form.logins.as_deref(), form.login_hint.as_deref())
     } else {
-        told
+        rpc_error
     };
-    let told = client_error::for_client(told, form.wants_data);
-    let told = serde_json::to_string(&told).expect("an error has only text, numbers and raw JSON");
-    format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{told}}}"#).into()
+    let rpc_error = client_error::for_client(rpc_error, form.wants_data);
+    let rpc_error = serde_json::to_string(&rpc_error).expect("an error has only text, numbers and raw JSON");
+    format!(r#"{{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{rpc_error}}}"#)
+        .into()
 }

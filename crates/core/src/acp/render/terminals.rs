@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::line::UpdateLine;
-use super::live::{RecordRenderer, beside};
+use super::live::{RecordRenderer, update_meta};
 use super::outgoing::{LineRewrite, UpdateMeta, notification};
 use crate::acp::translate::terminal_update;
 use crate::model::{Event, Fact, ProtocolVersion};
@@ -29,7 +29,7 @@ impl RecordRenderer {
     pub(super) fn terminal(&mut self, event: &Event, fact: &Fact, with_seq: bool) -> Vec<String> {
         let Some(update) = terminal_update(fact) else { return Vec::new() };
         if let Fact::TerminalStarted { terminal_id, .. } = fact {
-            self.to_v2.told_terminal(terminal_id);
+            self.to_v2.note_terminal(terminal_id);
         }
         match self.client.protocol {
             ProtocolVersion::V1 => {
@@ -37,14 +37,18 @@ impl RecordRenderer {
                 drop(self.to_v1.update(&update));
                 Vec::new()
             }
-            ProtocolVersion::V2 => vec![notification(&self.session, &update, &beside(event, with_seq))],
+            ProtocolVersion::V2 => vec![notification(&self.session, &update, &update_meta(event, with_seq))],
         }
     }
 
     /// A version 1 tool call with the output of its terminals, for a version 1 client; `None` if it has none. An
     /// update without content can only be affected if the client has received terminal output.
-    pub(super) fn with_terminals(&mut self, spoken: ProtocolVersion, update: &str) -> Option<Box<str>> {
-        if [spoken, self.client.protocol] != [ProtocolVersion::V1; 2] {
+    pub(super) fn with_terminals(
+        &mut self,
+        agent_version: ProtocolVersion,
+        update: &str,
+    ) -> Option<Box<str>> {
+        if [agent_version, self.client.protocol] != [ProtocolVersion::V1; 2] {
             return None;
         }
         if !self.client.terminal_output {
@@ -75,13 +79,13 @@ impl RecordRenderer {
         if !has_terminal_meta(update) {
             return;
         }
-        let Ok(told) = serde_json::from_str::<Value>(update) else { return };
-        let part = |name: &str| told["_meta"].get(name);
+        let Ok(call) = serde_json::from_str::<Value>(update) else { return };
+        let part = |name: &str| call["_meta"].get(name);
         let id = |part: &Value| part["terminal_id"].as_str().map(str::to_owned);
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let started = part("terminal_info").and_then(id).map(|terminal_id| Fact::TerminalStarted {
             terminal_id,
-            command: text(&told["title"]).unwrap_or_default(),
+            command: text(&call["title"]).unwrap_or_default(),
         });
         let output = part("terminal_output").or_else(|| part("terminal_output_delta"));
         let output = output.and_then(|output| {
@@ -103,10 +107,10 @@ impl RecordRenderer {
     }
 
     /// The agent's line with another update in it.
-    pub(super) fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, beside: &UpdateMeta<'_>) -> String {
+    pub(super) fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, meta: &UpdateMeta<'_>) -> String {
         let mut passed = LineRewrite::new(line, &self.session);
         passed.put(line.update, update);
-        passed.say(line, beside);
+        passed.write(line, meta);
         passed.finish()
     }
 }

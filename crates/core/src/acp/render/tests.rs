@@ -132,7 +132,7 @@ impl Log {
     /// The live lines for a client that sent none of the prompts.
     fn live(&self, client: Arc<ClientFacts>) -> Vec<String> {
         let mut rendering = RecordRenderer::new(&record(), client);
-        self.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect()
+        self.events.iter().flat_map(|event| rendering.render(event, &|_| false)).collect()
     }
 }
 
@@ -370,7 +370,7 @@ fn session_reset_is_a_notice_or_a_marked_message() {
         let expected = [(1, text("agent_message_chunk", "a")), (3, told)];
         assert_eq!(updates(&log.replay_to(Arc::clone(&client), 1)), expected);
         let mut live = RecordRenderer::new(&record(), client).with_seq(true);
-        let lines = log.events.iter().flat_map(|event| live.tell(event, &|_| false));
+        let lines = log.events.iter().flat_map(|event| live.render(event, &|_| false));
         let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
         assert_eq!(updates(&lines), expected);
     }
@@ -496,7 +496,7 @@ fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
     let mut with_seq = RecordRenderer::new(&record(), Arc::default()).with_seq(true);
     let said =
         renamed.replacen(r#""_meta":{}"#, r#""_meta":{"acpx":{"seq":1,"at":"1970-01-01T00:00:01.000Z"}}"#, 1);
-    assert_eq!(with_seq.tell(&log.events[0], &|_| false), [said]);
+    assert_eq!(with_seq.render(&log.events[0], &|_| false), [said]);
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
     // The client that sent the prompt does not receive it, but receives the agent's echo, as it would without acpx.
     let mut own = RecordRenderer::new(&record(), Arc::default());
     let told: Vec<_> =
-        log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();
+        log.events.iter().flat_map(|event| own.render(event, &|request| request == "q1")).collect();
     let echo = text("user_message_chunk", "theirs").to_string();
     assert_eq!(kinds(&told), [select.to_string(), echo]);
 }

@@ -49,24 +49,24 @@ impl MergedToolCall {
 
     /// Merges another update. In version 1 `null` leaves a field unchanged; in version 2 it clears the field.
     pub(super) fn take(&mut self, update: &str, protocol: ProtocolVersion) {
-        let Some(mut told) = RawObject::parse(update) else { return };
-        told.remove(ID);
-        told.remove(KIND);
+        let Some(mut known) = RawObject::parse(update) else { return };
+        known.remove(ID);
+        known.remove(KIND);
         if protocol == ProtocolVersion::V1 {
-            told.remove_all_nulls();
+            known.remove_all_nulls();
         }
-        if told.get(CONTENT).is_some() {
+        if known.get(CONTENT).is_some() {
             // The update replaces the whole content.
             (self.more, self.is_too_long) = (String::new(), false);
         }
-        self.fields.merge(&told);
+        self.fields.merge(&known);
     }
 
     /// Appends a content chunk.
     pub(super) fn take_content(&mut self, content: &str) {
-        let told = self.fields.get(CONTENT).map_or(0, str::len);
+        let known = self.fields.get(CONTENT).map_or(0, str::len);
         let most = self.output_bytes.unwrap_or(usize::MAX).min(MOST_JOINED);
-        if self.is_too_long || told + self.more.len() + content.len() > most {
+        if self.is_too_long || known + self.more.len() + content.len() > most {
             self.is_too_long = true;
             self.more = String::new();
             return;
@@ -81,9 +81,9 @@ impl MergedToolCall {
         if more.is_empty() {
             return;
         }
-        let told = self.fields.get(CONTENT);
-        let told = told.and_then(|list| list.trim().strip_prefix('[')?.strip_suffix(']'));
-        let list = match told.map(str::trim) {
+        let known = self.fields.get(CONTENT);
+        let known = known.and_then(|list| list.trim().strip_prefix('[')?.strip_suffix(']'));
+        let list = match known.map(str::trim) {
             None | Some("") => format!("[{}]", more.trim_start_matches(',')),
             Some(items) => format!("[{items}{more}]"),
         };

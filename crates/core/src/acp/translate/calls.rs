@@ -10,7 +10,7 @@ use crate::wire::json::{RawObject, array, items, string};
 const MAX_CALLS: usize = 128;
 
 /// How many tool call ids are remembered as sent.
-const MAX_TOLD: usize = 4096;
+const MAX_ANNOUNCED: usize = 4096;
 
 /// How many terminals are remembered.
 const MAX_TERMINALS: usize = 64;
@@ -25,7 +25,7 @@ const MAX_ID_BYTES: usize = 1 << 10;
 #[derive(Debug)]
 pub(super) struct ToolCallTracker {
     recent: RecentMap<TrackedToolCall>,
-    told: RecentMap<()>,
+    announced: RecentMap<()>,
     terminals: RecentMap<TerminalSnapshot>,
 }
 
@@ -40,39 +40,39 @@ struct TrackedToolCall {
     is_cut: bool,
     /// Whether the content has changed since it was last sent. Version 1 always sends the whole content, so sending
     /// after each small chunk would repeat it many times.
-    is_owed: bool,
+    is_pending: bool,
 }
 
 impl ToolCallTracker {
     pub(super) fn new() -> Self {
         let (recent, terminals) = (RecentMap::new(MAX_CALLS), RecentMap::new(MAX_TERMINALS));
-        Self { recent, told: RecentMap::new(MAX_TOLD), terminals }
+        Self { recent, announced: RecentMap::new(MAX_ANNOUNCED), terminals }
     }
 
     /// A `tool_call_update`; the first one of an id creates the call. It includes the call's owed content. Owed
     /// content of other calls is sent before it, because one of them may be evicted for this call.
     pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
-        let mut told = self.settle_but(Some(&id));
+        let mut updates = self.settle_but(Some(&id));
         let is_new = self.is_new(&id, &update);
         call_to_v1(&mut update, is_new);
         let call = self.call(&id, is_new);
         let content = update.get("content").and_then(items);
-        let is_owed = std::mem::take(&mut call.is_owed);
+        let is_pending = std::mem::take(&mut call.is_pending);
         if let Some(content) = content {
             call.content.clear();
             (call.size, call.is_cut) = (0, false);
             call.append(content.into_iter().flat_map(item_to_v1));
-        } else if !is_owed {
-            told.push(update.to_string());
-            return Some(told);
+        } else if !is_pending {
+            updates.push(update.to_string());
+            return Some(updates);
         }
         let Self { recent, terminals, .. } = self;
         let call = recent.entry(&id);
         update.set("content", call.shown(terminals));
         call.trim();
-        told.push(update.to_string());
-        Some(told)
+        updates.push(update.to_string());
+        Some(updates)
     }
 
     /// A content chunk of a call. It is owed until another update is sent, unless it creates the call. If another
@@ -80,22 +80,22 @@ impl ToolCallTracker {
     pub(super) fn content_chunk(&mut self, mut chunk: RawObject<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
-        let mut told = if self.recent.contains(&id) { Vec::new() } else { self.settle() };
+        let mut updates = if self.recent.contains(&id) { Vec::new() } else { self.settle() };
         let is_new = self.is_new(&id, &chunk);
         let call = self.call(&id, is_new);
         call.append(pieces);
         if !is_new {
-            call.is_owed = true;
+            call.is_pending = true;
             call.trim();
-            return Some(told);
+            return Some(updates);
         }
         let Self { recent, terminals, .. } = self;
         let call = recent.entry(&id);
         chunk.set("content", call.shown(terminals));
         call.trim();
         call_to_v1(&mut chunk, is_new);
-        told.push(chunk.to_string());
-        Some(told)
+        updates.push(chunk.to_string());
+        Some(updates)
     }
 
     /// A version 1 tool call, or an update of one, with the output of its terminals and its owed content. `None` if
@@ -113,12 +113,12 @@ impl ToolCallTracker {
                 (call.content, call.size, call.is_cut) = (Vec::new(), 0, false);
                 call.append(content);
             }
-            None if !self.recent.get(&id).is_some_and(|call| call.is_owed) => return None,
+            None if !self.recent.get(&id).is_some_and(|call| call.is_pending) => return None,
             None => {}
         }
         let Self { recent, terminals, .. } = self;
         let call = recent.entry(&id);
-        call.is_owed = false;
+        call.is_pending = false;
         update.set("content", call.shown(terminals));
         call.trim();
         Some(update.to_string())
@@ -139,8 +139,8 @@ impl ToolCallTracker {
     }
 
     /// Whether content has changed since it was sent.
-    pub(super) fn owes(&self) -> bool {
-        self.recent.values().any(|call| call.is_owed)
+    pub(super) fn has_pending(&self) -> bool {
+        self.recent.values().any(|call| call.is_pending)
     }
 
     /// The updates with the owed content.
@@ -153,31 +153,31 @@ impl ToolCallTracker {
         let Self { recent, terminals, .. } = self;
         let is_other =
             |call: &TrackedToolCall| one.is_none() || call.id.as_deref().is_some_and(|id| Some(id) != one);
-        let owed = recent.values().filter(|call| call.is_owed && is_other(call));
-        let told = owed.filter_map(|call| {
+        let pending = recent.values().filter(|call| call.is_pending && is_other(call));
+        let updates = pending.filter_map(|call| {
             let mut update = RawObject::new();
             update.set_text("sessionUpdate", "tool_call_update");
             update.set_text("toolCallId", call.id.as_deref()?);
             update.set("content", call.shown(terminals));
             Some(update.to_string())
         });
-        let told = told.collect();
+        let updates = updates.collect();
         for call in recent.values_mut().filter(|call| is_other(call)) {
-            call.is_owed = false;
+            call.is_pending = false;
         }
-        told
+        updates
     }
 
     /// Whether an update is the first of its call. A call begins with its title, so an update without a title is not
     /// treated as new once ids have been evicted.
     fn is_new(&self, id: &str, update: &RawObject<'_>) -> bool {
-        let may_be_known = self.told.has_forgotten() && update.text("title").is_none();
-        !self.told.contains(id) && !may_be_known
+        let may_be_known = self.announced.has_forgotten() && update.text("title").is_none();
+        !self.announced.contains(id) && !may_be_known
     }
 
     /// The entry of a call, created if needed.
     fn call(&mut self, id: &str, is_new: bool) -> &mut TrackedToolCall {
-        self.told.entry(id);
+        self.announced.entry(id);
         let is_forgotten = !is_new && !self.recent.contains(id);
         let call = self.recent.entry(id);
         call.is_cut |= is_forgotten;
@@ -189,7 +189,7 @@ impl ToolCallTracker {
     fn owe(&mut self, terminal: &str) {
         let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
         for call in self.recent.values_mut() {
-            call.is_owed |= call.content.iter().any(refers);
+            call.is_pending |= call.content.iter().any(refers);
         }
     }
 }

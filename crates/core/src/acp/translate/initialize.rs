@@ -14,14 +14,14 @@ const NAMELESS: &str = r#"{"name":"unknown","version":"unknown"}"#;
 /// capabilities are dropped, because version 2 has none.
 pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
     let mut params = RawObject::parse(params)?;
-    let told = params.remove("clientCapabilities").unwrap_or_default();
-    let told = RawObject::parse(&told).unwrap_or_default();
+    let advertised = params.remove("clientCapabilities").unwrap_or_default();
+    let advertised = RawObject::parse(&advertised).unwrap_or_default();
     let mut capabilities = RawObject::new();
-    if let Some(mut auth) = told.get("auth").and_then(RawObject::parse) {
+    if let Some(mut auth) = advertised.get("auth").and_then(RawObject::parse) {
         marker_of_flag(&mut auth, "terminal");
         capabilities.set("auth", auth.to_string());
     }
-    keep(&told, &["elicitation", "_meta"], &mut capabilities);
+    copy(&advertised, &["elicitation", "_meta"], &mut capabilities);
     params.set("protocolVersion", "2");
     info(&mut params, "clientInfo", "info");
     params.set("capabilities", capabilities.to_string());
@@ -32,14 +32,14 @@ pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
 /// 2 client supports implicitly.
 pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
     let mut params = RawObject::parse(params)?;
-    let told = params.remove("capabilities").unwrap_or_default();
-    let told = RawObject::parse(&told).unwrap_or_default();
+    let advertised = params.remove("capabilities").unwrap_or_default();
+    let advertised = RawObject::parse(&advertised).unwrap_or_default();
     let mut capabilities = RawObject::new();
-    if let Some(mut auth) = told.get("auth").and_then(RawObject::parse) {
+    if let Some(mut auth) = advertised.get("auth").and_then(RawObject::parse) {
         flag_of_marker(&mut auth, "terminal");
         capabilities.set("auth", auth.to_string());
     }
-    keep(&told, &["elicitation", "_meta"], &mut capabilities);
+    copy(&advertised, &["elicitation", "_meta"], &mut capabilities);
     capabilities.set("session", r#"{"configOptions":{"boolean":{}},"notices":{},"compaction":{}}"#);
     params.set("protocolVersion", "1");
     params.rename("info", "clientInfo");
@@ -50,33 +50,33 @@ pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
 /// Translates a version 1 agent's response to `initialize` for a version 2 client.
 pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
     let mut result = RawObject::parse(result)?;
-    let told = result.remove("agentCapabilities").unwrap_or_default();
-    let told = RawObject::parse(&told).unwrap_or_default();
+    let advertised = result.remove("agentCapabilities").unwrap_or_default();
+    let advertised = RawObject::parse(&advertised).unwrap_or_default();
     let mut session = RawObject::new();
-    if let Some(mut prompt) = told.get("promptCapabilities").and_then(RawObject::parse) {
+    if let Some(mut prompt) = advertised.get("promptCapabilities").and_then(RawObject::parse) {
         for name in ["image", "audio", "embeddedContext"] {
             marker_of_flag(&mut prompt, name);
         }
         session.set("prompt", prompt.to_string());
     }
     // Every version 1 agent supports stdio servers.
-    let mut mcp = told.get("mcpCapabilities").and_then(RawObject::parse).unwrap_or_default();
+    let mut mcp = advertised.get("mcpCapabilities").and_then(RawObject::parse).unwrap_or_default();
     mcp.remove("sse");
     for name in ["http", "acp"] {
         marker_of_flag(&mut mcp, name);
     }
     mcp.set("stdio", "{}");
     session.set("mcp", mcp.to_string());
-    let extras = told.get("sessionCapabilities").and_then(RawObject::parse).unwrap_or_default();
-    keep(&extras, &EXTRAS, &mut session);
-    keep(&extras, &["_meta"], &mut session);
+    let extras = advertised.get("sessionCapabilities").and_then(RawObject::parse).unwrap_or_default();
+    copy(&extras, &EXTRAS, &mut session);
+    copy(&extras, &["_meta"], &mut session);
     let mut capabilities = RawObject::new();
     capabilities.set("session", session.to_string());
-    if let Some(mut auth) = told.get("auth").and_then(RawObject::parse) {
+    if let Some(mut auth) = advertised.get("auth").and_then(RawObject::parse) {
         auth.remove("logout");
         capabilities.set("auth", auth.to_string());
     }
-    keep(&told, &["providers", "_meta"], &mut capabilities);
+    copy(&advertised, &["providers", "_meta"], &mut capabilities);
     result.set("protocolVersion", "2");
     info(&mut result, "agentInfo", "info");
     result.set("capabilities", capabilities.to_string());
@@ -91,9 +91,9 @@ pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
 /// and close, which every version 2 agent with sessions supports.
 pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
     let mut result = RawObject::parse(result)?;
-    let told = result.remove("capabilities").unwrap_or_default();
-    let told = RawObject::parse(&told).unwrap_or_default();
-    let session = told.get("session").and_then(RawObject::parse);
+    let advertised = result.remove("capabilities").unwrap_or_default();
+    let advertised = RawObject::parse(&advertised).unwrap_or_default();
+    let session = advertised.get("session").and_then(RawObject::parse);
     let mut capabilities = RawObject::new();
     if let Some(session) = &session {
         capabilities.set("loadSession", "true");
@@ -114,8 +114,8 @@ pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
         for name in ["list", "resume", "close"] {
             extras.set(name, "{}");
         }
-        keep(session, &EXTRAS, &mut extras);
-        keep(session, &["_meta"], &mut extras);
+        copy(session, &EXTRAS, &mut extras);
+        copy(session, &["_meta"], &mut extras);
         capabilities.set("sessionCapabilities", extras.to_string());
     }
     let methods: Vec<String> = result
@@ -123,14 +123,14 @@ pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
         .and_then(items)
         .map(|methods| methods.into_iter().filter_map(method_to_v1).collect())
         .unwrap_or_default();
-    let mut auth = told.get("auth").and_then(RawObject::parse).unwrap_or_default();
+    let mut auth = advertised.get("auth").and_then(RawObject::parse).unwrap_or_default();
     if !methods.is_empty() {
         auth.set("logout", "{}");
     }
     if !auth.is_empty() {
         capabilities.set("auth", auth.to_string());
     }
-    keep(&told, &["providers", "_meta"], &mut capabilities);
+    copy(&advertised, &["providers", "_meta"], &mut capabilities);
     result.set("protocolVersion", "1");
     result.rename("info", "agentInfo");
     result.set("agentCapabilities", capabilities.to_string());
@@ -138,10 +138,10 @@ pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
     Some(result.to_string().into())
 }
 
-fn keep<'a>(told: &RawObject<'_>, names: &[&'a str], kept: &mut RawObject<'a>) {
+fn copy<'a>(advertised: &RawObject<'_>, names: &[&'a str], target: &mut RawObject<'a>) {
     for name in names {
-        if let Some(value) = told.get_non_null(name) {
-            kept.set(name, value.to_owned());
+        if let Some(value) = advertised.get_non_null(name) {
+            target.set(name, value.to_owned());
         }
     }
 }

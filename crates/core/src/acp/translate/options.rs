@@ -97,10 +97,10 @@ pub(super) fn models_to_option(models: &str) -> Option<String> {
     choice_to_option(models, &MODELS)
 }
 
-fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
-    let mut told = RawObject::parse(told)?;
-    let current = told.remove(kind.current)?;
-    let available = told.remove(kind.available).unwrap_or(Cow::Borrowed("[]"));
+fn choice_to_option(state: &str, kind: &OptionMapping) -> Option<String> {
+    let mut state = RawObject::parse(state)?;
+    let current = state.remove(kind.current)?;
+    let available = state.remove(kind.available).unwrap_or(Cow::Borrowed("[]"));
     let choice = |choice: &str| {
         let mut choice = RawObject::parse(choice)?;
         choice.rename(kind.id, "value");
@@ -114,7 +114,7 @@ fn choice_to_option(told: &str, kind: &OptionMapping) -> Option<String> {
     option.set_text("type", "select");
     option.set("currentValue", &*current);
     option.set("options", choices);
-    if let Some(meta) = told.remove("_meta") {
+    if let Some(meta) = state.remove("_meta") {
         option.set("_meta", meta);
     }
     Some(option.to_string())

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn what_happens_on_a_terminal_is_told_as_version_2_tells_it() {
-        let told =
+        let translated =
             |fact: &Fact| serde_json::from_str::<serde_json::Value>(&terminal_update(fact).unwrap()).unwrap();
         let terminal_id = || "t".to_owned();
         let started = Fact::TerminalStarted { terminal_id: terminal_id(), command: "ls".into() };
@@ -51,15 +51,15 @@ mod tests {
             output: output.map(str::to_owned),
         };
         assert_eq!(
-            [told(&started), told(&output)],
+            [translated(&started), translated(&output)],
             [
                 json!({"sessionUpdate": "terminal_update", "terminalId": "t", "command": "ls"}),
                 json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "YQo="}),
             ]
         );
-        assert_eq!(told(&ended(None))["exitStatus"]["exitCode"], 3);
-        assert_eq!(told(&ended(None)).get("output"), None);
-        assert_eq!(told(&ended(Some("a\n")))["output"]["data"], "YQo=");
+        assert_eq!(translated(&ended(None))["exitStatus"]["exitCode"], 3);
+        assert_eq!(translated(&ended(None)).get("output"), None);
+        assert_eq!(translated(&ended(Some("a\n")))["output"]["data"], "YQo=");
         assert_eq!(terminal_update(&Fact::Closed {}), None);
     }
 }

@@ -122,14 +122,14 @@ impl Section<'_> {
 pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     // How many lines the current hunk still has on either side.
-    let mut owed = (0_usize, 0_usize);
+    let mut remaining = (0_usize, 0_usize);
     let mut last = ' ';
     for line in patch.split_inclusive('\n') {
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        let is_hunks = owed != (0, 0) || (bare == NO_NEWLINE && last != ' ');
+        let is_hunks = remaining != (0, 0) || (bare == NO_NEWLINE && last != ' ');
         if is_hunks && let Some((old, new)) = sections.last_mut().and_then(|section| section.hunks.last_mut())
         {
-            last = take_line(line, bare, last, (old, new), &mut owed);
+            last = read_line(line, bare, last, (old, new), &mut remaining);
             continue;
         }
         last = ' ';
@@ -147,7 +147,7 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
                 section.names.push(name);
             }
         } else if let (Some(counts), Some(section)) = (hunk_counts(bare), sections.last_mut()) {
-            owed = counts;
+            remaining = counts;
             section.hunks.push((String::new(), String::new()));
         }
     }
@@ -158,12 +158,12 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
 }
 
 /// Takes a line of a hunk, and returns its mark.
-fn take_line(
+fn read_line(
     line: &str,
     bare: &str,
     last: char,
     (old, new): (&mut String, &mut String),
-    owed: &mut (usize, usize),
+    remaining: &mut (usize, usize),
 ) -> char {
     if bare == NO_NEWLINE {
         for (text, mark) in [(old, '-'), (new, '+')] {
@@ -184,18 +184,18 @@ fn take_line(
     match mark {
         '-' => {
             ended(old, rest);
-            owed.0 = owed.0.saturating_sub(1);
+            remaining.0 = remaining.0.saturating_sub(1);
             '-'
         }
         '+' => {
             ended(new, rest);
-            owed.1 = owed.1.saturating_sub(1);
+            remaining.1 = remaining.1.saturating_sub(1);
             '+'
         }
         _ => {
             ended(old, rest);
             ended(new, rest);
-            *owed = (owed.0.saturating_sub(1), owed.1.saturating_sub(1));
+            *remaining = (remaining.0.saturating_sub(1), remaining.1.saturating_sub(1));
             '='
         }
     }

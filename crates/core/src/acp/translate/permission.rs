@@ -64,8 +64,8 @@ fn tool_call<'a>(subject: &'a RawObject<'_>) -> RawObject<'a> {
                 call.set("toolCallId", id);
             }
             call.set_text("kind", "execute");
-            let told = |name| subject.text(name).unwrap_or_default();
-            let shown = format!("$ {}\nin {}", told("command"), told("cwd"));
+            let text = |name| subject.text(name).unwrap_or_default();
+            let shown = format!("$ {}\nin {}", text("command"), text("cwd"));
             call.set("content", array([text_item(&shown).to_string()]));
             let mut input = RawObject::new();
             for name in ["command", "cwd"] {

@@ -35,20 +35,20 @@ impl Plans {
         {
             update.set("_meta", meta.into_owned());
         }
-        let told = self.told(update);
+        let plan = self.plan_update(update);
         if size > MAX_PLAN_BYTES {
             self.0.remove(&id);
         }
-        Some(told)
+        Some(plan)
     }
 
     /// A `plan_removed`.
     pub(super) fn removed(&mut self, mut update: RawObject<'_>) -> Option<String> {
         self.0.remove(&string(&update.remove("planId")?)?);
-        Some(self.told(update))
+        Some(self.plan_update(update))
     }
 
-    fn told(&self, mut update: RawObject<'_>) -> String {
+    fn plan_update(&self, mut update: RawObject<'_>) -> String {
         update.set_text("sessionUpdate", "plan");
         update.set("entries", array(self.0.values().flatten()));
         update.to_string()
@@ -69,13 +69,13 @@ fn entry_to_v1(entry: &str) -> Option<String> {
         _ => "medium",
     };
     let (told_status, told_priority) = (entry.text("status")?, entry.text("priority")?);
-    for (name, told, known) in [
+    for (name, plan, known) in [
         ("status", &told_status, status(&told_status)),
         ("priority", &told_priority, priority(&told_priority)),
     ] {
-        if **told != *known {
+        if **plan != *known {
             entry.set_text(name, known);
-            entry.set_path(&["_meta", "acpx", name], &crate::wire::encode::json_string(told));
+            entry.set_path(&["_meta", "acpx", name], &crate::wire::encode::json_string(plan));
         }
     }
     Some(entry.to_string())

@@ -109,30 +109,30 @@ mod tests {
 
     #[test]
     fn a_message_that_grew_is_told_the_rest_of() {
-        let mut said = MessageProgress::default();
-        said.append(&text("a"));
-        said.append(&text("b"));
+        let mut progress = MessageProgress::default();
+        progress.append(&text("a"));
+        progress.append(&text("b"));
         let whole = text("abc");
         assert_eq!(
-            said.replace(&[&whole, IMAGE]),
+            progress.replace(&[&whole, IMAGE]),
             [MessageRemainder::Text("c".into()), MessageRemainder::Block(IMAGE)]
         );
-        assert_eq!(said.replace(&[&whole, IMAGE]), []);
+        assert_eq!(progress.replace(&[&whole, IMAGE]), []);
         let more = text("d");
-        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [MessageRemainder::Block(&more)]);
-        assert_eq!(said.id("m"), "m");
+        assert_eq!(progress.replace(&[&whole, IMAGE, &more]), [MessageRemainder::Block(&more)]);
+        assert_eq!(progress.id("m"), "m");
     }
 
     #[test]
     fn a_message_that_changed_or_shrank_is_told_anew_under_another_id() {
-        let mut said = MessageProgress::default();
+        let mut progress = MessageProgress::default();
         let (old, new) = (text("ab"), text("ax"));
-        assert_eq!(said.replace(&[&old]), [MessageRemainder::Block(&old)]);
-        assert_eq!(said.replace(&[&new]), [MessageRemainder::Block(&new)]);
-        assert_eq!(said.id("m"), "m#2");
-        assert_eq!(said.replace(&[]), []);
-        assert_eq!(said.id("m"), "m#3");
-        assert_eq!(said.replace(&[&new]), [MessageRemainder::Block(&new)]);
-        assert_eq!(said.id("m"), "m#3");
+        assert_eq!(progress.replace(&[&old]), [MessageRemainder::Block(&old)]);
+        assert_eq!(progress.replace(&[&new]), [MessageRemainder::Block(&new)]);
+        assert_eq!(progress.id("m"), "m#2");
+        assert_eq!(progress.replace(&[]), []);
+        assert_eq!(progress.id("m"), "m#3");
+        assert_eq!(progress.replace(&[&new]), [MessageRemainder::Block(&new)]);
+        assert_eq!(progress.id("m"), "m#3");
     }
 }

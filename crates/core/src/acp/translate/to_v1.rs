@@ -76,8 +76,8 @@ impl UpdatesToV1 {
     }
 
     /// Whether the content of a tool call has changed and is not sent yet.
-    pub fn owes(&self) -> bool {
-        self.calls.owes()
+    pub fn has_pending(&self) -> bool {
+        self.calls.has_pending()
     }
 
     /// The `update` objects with the owed content.
@@ -88,7 +88,7 @@ impl UpdatesToV1 {
     fn translated(&mut self, update: &str) -> Option<Vec<String>> {
         let mut members = RawObject::parse(update)?;
         let kind = members.text("sessionUpdate")?;
-        let told = match &*kind {
+        let translated = match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
                 vec![self.chunk(&kind, members)?]
             }
@@ -121,9 +121,9 @@ impl UpdatesToV1 {
             "session_info_update" | "usage_update" | "notice" => vec![update.to_owned()],
             _ => Vec::new(),
         };
-        let mut owed = self.calls.settle();
-        owed.extend(told);
-        Some(owed)
+        let mut updates = self.calls.settle();
+        updates.extend(translated);
+        Some(updates)
     }
 
     /// Translates a chunk. Version 2 requires a message id, version 1 does not: a chunk without one is sent without.
@@ -132,9 +132,9 @@ impl UpdatesToV1 {
         let id = chunk.text("messageId");
         chunk.remove("messageId");
         if let Some(id) = id {
-            let said = self.messages.entry(&format!("{kind} {id}"));
-            said.append(&block);
-            chunk.set_text("messageId", &said.id(&id));
+            let progress = self.messages.entry(&format!("{kind} {id}"));
+            progress.append(&block);
+            chunk.set_text("messageId", &progress.id(&id));
         }
         chunk.set("content", blocks::to_v1(&block).into_owned());
         Some(chunk.to_string())
@@ -146,9 +146,9 @@ impl UpdatesToV1 {
         let id = message.text("messageId")?;
         let content = message.remove("content")?;
         let blocks = if content == "null" { Vec::new() } else { items(&content)? };
-        let said = self.messages.entry(&format!("{kind} {id}"));
-        let rest = said.replace(&blocks);
-        let id = said.id(&id);
+        let progress = self.messages.entry(&format!("{kind} {id}"));
+        let rest = progress.replace(&blocks);
+        let id = progress.id(&id);
         let mut chunks = Vec::new();
         for rest in rest {
             let block = match rest {

@@ -141,7 +141,7 @@ impl UpdatesToV2 {
     }
 
     /// Records that a terminal of acpx was sent: tool calls may refer to it.
-    pub fn told_terminal(&mut self, id: &str) {
+    pub fn note_terminal(&mut self, id: &str) {
         self.terminals.entry(id);
     }
 

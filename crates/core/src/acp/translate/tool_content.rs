@@ -120,9 +120,10 @@ fn diff_to_v1(mut diff: RawObject<'_>) -> Vec<Item> {
     let changes = diff.remove("changes").unwrap_or_default();
     let changes: Vec<RawObject<'_>> =
         items(&changes).unwrap_or_default().into_iter().filter_map(RawObject::parse).collect();
-    let told = diff.remove("patch").unwrap_or_default();
-    let told = RawObject::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
-    let text = told.and_then(|told| told.text("text")).unwrap_or_default();
+    let git_patch = diff.remove("patch").unwrap_or_default();
+    let git_patch =
+        RawObject::parse(&git_patch).filter(|patch| patch.get("format") == Some(r#""git_patch""#));
+    let text = git_patch.and_then(|patch| patch.text("text")).unwrap_or_default();
     let sections = patch::sections(&text);
     let mut shown = Vec::new();
     for (index, change) in changes.iter().enumerate() {

@@ -151,7 +151,7 @@ async fn try_session(agent: &mut LiveAgent, launch: &LaunchSpec, servers: &[McpS
         cwd: &launch.cwd,
         additional_directories: &[],
         mcp_servers: servers,
-        besides: None,
+        extra_params: None,
     };
     let request = match agent.connection.new_session(session) {
         Ok(request) => request,

@@ -145,7 +145,7 @@ impl Permissions {
         let request = pending.permission()?;
         let permit = match decision {
             Some(ClientDecision::Choose(option)) => request.choice(&option),
-            Some(ClientDecision::Say(result)) => request.said(&result),
+            Some(ClientDecision::Say(result)) => request.client_choice(&result),
             Some(ClientDecision::Approve) => request.approved(),
             Some(ClientDecision::Reject | ClientDecision::Fail(_)) => Permit::Reject,
             Some(ClientDecision::Cancel) => Permit::Cancelled,

@@ -327,7 +327,7 @@ impl SessionTask {
             cwd: &self.launch.cwd,
             additional_directories: &self.launch.additional_directories,
             mcp_servers: &self.launch.mcp_servers.list,
-            besides: self.launch.besides.as_ref(),
+            extra_params: self.launch.besides.as_ref(),
         };
         if call == AgentCall::New {
             return Some(connection.new_session(workspace));
@@ -338,11 +338,14 @@ impl SessionTask {
             AgentCall::Fork => Some(connection.fork_session(session, workspace)),
             AgentCall::Resume => {
                 let missed = remote_host.and_then(RemoteHostState::missed);
-                let from =
-                    |seq| ExtraParams::with_ours(workspace.besides, "replayFrom", &Cursor::json_from(seq));
+                let from = |seq| {
+                    ExtraParams::with_ours(workspace.extra_params, "replayFrom", &Cursor::json_from(seq))
+                };
                 let besides = missed.map(from);
-                let workspace =
-                    SessionWorkspace { besides: besides.as_ref().or(workspace.besides), ..workspace };
+                let workspace = SessionWorkspace {
+                    extra_params: besides.as_ref().or(workspace.extra_params),
+                    ..workspace
+                };
                 Some(connection.resume()?.request(session, workspace))
             }
             AgentCall::Replay => Some(connection.replay()?.request(session, workspace)),

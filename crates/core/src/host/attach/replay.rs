@@ -122,7 +122,7 @@ impl RecordEvents {
         load_known_ids(&mut renderer, &self.store, &self.record, event).await?;
         let (id, path) = (encode::json_string(id), ["params", "update", "messageId"]);
         let has_id = |line: &String| json::get(line, &path) == Some(&*id);
-        Ok(renderer.tell(event, &|_| false).iter().any(has_id))
+        Ok(renderer.render(event, &|_| false).iter().any(has_id))
     }
 
     /// The position after the last event.

@@ -184,7 +184,7 @@ impl StreamKind {
     /// The renderer, if it holds back lines that are due when no event follows soon.
     fn renderer_with_held_lines(&mut self) -> Option<&mut RecordRenderer> {
         match self {
-            Self::Updates(updates) => Some(&mut updates.renderer).filter(|renderer| renderer.owes()),
+            Self::Updates(updates) => Some(&mut updates.renderer).filter(|renderer| renderer.has_pending()),
             Self::Events => None,
         }
     }
@@ -218,7 +218,7 @@ impl UpdateContext {
             self.renderer.offers(&as_result(&session.offered()));
         }
         let is_own = |request: &str| self.own_prompts.contains(request);
-        let mut lines = self.renderer.tell(event, &is_own);
+        let mut lines = self.renderer.render(event, &is_own);
         lines.extend(self.foreign_turns.as_mut().and_then(|turns| turns.on_event(event, is_own)));
         lines.extend(self.url_elicitations.completed(record, event));
         Ok(lines)

@@ -23,7 +23,7 @@ use crate::acp::render::KnownIds;
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
-use crate::acp::{pass_on_params, with_told_calls};
+use crate::acp::{pass_on_params, with_client_call_ids};
 use crate::engine::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest};
 use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::{Store, StoreError};
@@ -341,7 +341,7 @@ async fn client_params(
         return Some(params);
     }
     let known = known_ids.up_to(request.seq()).await.ok()?;
-    Some(with_told_calls(params, |id| known.ids.other_call(id, row)))
+    Some(with_client_call_ids(params, |id| known.ids.other_call(id, row)))
 }
 
 /// The ids that agents used in a record, read as far as a request needs them. All requests of a turn share it, so each

@@ -132,7 +132,7 @@ impl OpenedSession {
             after: gate.wait(),
         });
         client.attachments.attach(&session, restore, responder, updates, link);
-        setup.once_told = Some(Box::new(move || {
+        setup.on_delivered = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {
                 unclaimed.claim();
             }

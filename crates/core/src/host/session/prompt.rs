@@ -259,7 +259,7 @@ impl<'a> TurnWaiter<'a> {
             "_meta": { "acpx": { "notice": "waiting" } },
         });
         // The client may have disconnected.
-        drop(self.link.tell(&client_session(record), &update.to_string()).await);
+        drop(self.link.send_update(&client_session(record), &update.to_string()).await);
     }
 
     async fn notify_accepted(&self, turn: TurnId, request: &RequestId) {

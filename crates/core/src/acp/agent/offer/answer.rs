@@ -65,7 +65,7 @@ impl Offer {
             ProtocolVersion::V1 => to_json(&self.answer_v1()),
             ProtocolVersion::V2 => to_json(&self.answer_v2()),
         };
-        self.passed_on.besides.iter().fold(answer, |answer, (path, value)| {
+        self.passed_on.unknown_members.iter().fold(answer, |answer, (path, value)| {
             let path: Vec<&str> = path.iter().map(|name| &**name).collect();
             json::set(&answer, &path, value).unwrap_or(answer)
         })
@@ -164,7 +164,7 @@ impl Offer {
                 *name != "_meta" && !kinds.contains(&name.as_str()) && !is_open
             };
             let others = members.keys().filter(is_other);
-            others.fold(given.to_owned(), |told, name| json::remove(&told, &[name]).unwrap_or(told))
+            others.fold(given.to_owned(), |rest, name| json::remove(&rest, &[name]).unwrap_or(rest))
         });
         passed_on(given.as_deref(), own)
     }

@@ -61,9 +61,9 @@ impl Offer {
     /// and its logins. `spoken` is the client's version; a reply in the other version is translated. An unreadable
     /// reply changes nothing.
     #[must_use]
-    pub fn on_behalf_of(self, answer: &str, spoken: ProtocolVersion) -> Self {
-        let is_open = is_v2(answer) && spoken == ProtocolVersion::V2;
-        let translated = match (is_v2(answer), spoken) {
+    pub fn on_behalf_of(self, answer: &str, version: ProtocolVersion) -> Self {
+        let is_open = is_v2(answer) && version == ProtocolVersion::V2;
+        let translated = match (is_v2(answer), version) {
             (true, ProtocolVersion::V1) => initialize_answer_to_v1(answer),
             (false, ProtocolVersion::V2) => initialize_answer_to_v2(answer),
             _ => None,
@@ -76,7 +76,7 @@ impl Offer {
         let mut offer = self
             .with_prompt_capabilities(object(v1.prompt_capabilities.or(session.prompt)).unwrap_or(nothing))
             .with_mcp_capabilities(object(v1.mcp_capabilities.or(session.mcp)).unwrap_or(nothing));
-        if spoken == ProtocolVersion::V1 {
+        if version == ProtocolVersion::V1 {
             // In version 1 every agent accepts servers over stdio.
             offer.features.insert(Feature::McpStdio);
         }
@@ -84,9 +84,9 @@ impl Offer {
             offer.features.insert(Feature::Logout);
         }
         offer.passed_on.is_open = is_open;
-        offer.passed_on.besides = besides(answer);
+        offer.passed_on.unknown_members = unknown_members(answer);
         let told: Value = serde_json::from_str(answer).unwrap_or_default();
-        let told = Capabilities::read(spoken, &told);
+        let told = Capabilities::read(version, &told);
         if told.fork {
             offer.features.insert(Feature::Fork);
         }
@@ -150,7 +150,7 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
 /// The reply's members that the offer has no field for: unknown members at its root, and every `_meta`. Unknown
 /// capabilities are dropped because acpx does not serve them. Prompt and server kinds are the exception: they are
 /// forwarded if both sides use version 2.
-fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
+fn unknown_members(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
     const ANSWERED: [&str; 6] =
         ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods"];
     const META: &str = "_meta";

@@ -183,7 +183,7 @@ proptest! {
         let whole = Seen::of(&log.replay());
         for cut in 0..=log.events.len() {
             let mut rendering = RecordRenderer::new(&super::record(), Arc::default()).with_seq(true);
-            let head = log.events[..cut].iter().flat_map(|event| rendering.tell(event, &|_| false));
+            let head = log.events[..cut].iter().flat_map(|event| rendering.render(event, &|_| false));
             let mut lines: Vec<Value> = head.map(|line| serde_json::from_str(&line).unwrap()).collect();
             lines.extend(log.replay_from(cut as u64 + 1, Bounds::default()));
             prop_assert_eq!(&Seen::of(&lines), &whole, "after {}", cut);

@@ -127,7 +127,7 @@ fn v2_client_sees_a_reused_tool_call_id_as_new() {
     assert_eq!(calls[1..], [&another, &again]);
     let mut late = RecordRenderer::new(&record(), second());
     late.begins_late();
-    let told = log.events[4..].iter().flat_map(|event| late.tell(event, &|_| false));
+    let told = log.events[4..].iter().flat_map(|event| late.render(event, &|_| false));
     let told: Vec<Value> = told.map(|line| serde_json::from_str(&line).unwrap()).collect();
     assert!(told.iter().any(|line| line["params"]["update"] == another), "{told:?}");
     another["rawInput"] = json!({ "b": 1 });

@@ -120,7 +120,7 @@ fn prompt_repeated_before_the_reply_has_a_seq() {
         log.answer(1, r#""result":{"messageId":"u1"}"#);
         let mut rendering = RecordRenderer::new(&record(), Arc::default()).with_seq(true);
         let told: Vec<String> =
-            log.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect();
+            log.events.iter().flat_map(|event| rendering.render(event, &|_| false)).collect();
         let numbers = |line: &Value| line["params"]["_meta"]["acpx"]["seq"].clone();
         let followed: Vec<Value> =
             told.iter().map(|line| numbers(&serde_json::from_str(line).unwrap())).collect();
@@ -285,7 +285,7 @@ fn v1_client_receives_terminal_output_at_pauses_and_turn_end() {
     let mut log = with_terminal();
     let mut rendering = RecordRenderer::new(&record(), Arc::default());
     let mut told = |event: &Event, pauses: bool| -> Vec<Value> {
-        let mut lines = rendering.tell(event, &|_| false);
+        let mut lines = rendering.render(event, &|_| false);
         if pauses {
             lines.extend(rendering.pause());
         }
@@ -321,7 +321,7 @@ fn joined_content_has_the_seq_of_its_last_event() {
     let last = log.events.last().unwrap().seq.0;
     for with_seq in [true, false] {
         let mut rendering = RecordRenderer::new(&record(), Arc::default()).with_seq(with_seq);
-        log.events.iter().for_each(|event| drop(rendering.tell(event, &|_| false)));
+        log.events.iter().for_each(|event| drop(rendering.render(event, &|_| false)));
         let told: Vec<Value> =
             rendering.pause().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let numbers: Vec<_> =

@@ -164,7 +164,7 @@ fn clients() -> [Arc<ClientFacts>; 2] {
 
 fn followed(log: &Log, client: &Arc<ClientFacts>, cut: usize) -> Vec<Value> {
     let mut rendering = RecordRenderer::new(&record(), Arc::clone(client)).with_seq(true);
-    let told = log.events[..cut].iter().flat_map(|event| rendering.tell(event, &|_| false));
+    let told = log.events[..cut].iter().flat_map(|event| rendering.render(event, &|_| false));
     told.map(|line| serde_json::from_str(&line).unwrap()).collect()
 }
 

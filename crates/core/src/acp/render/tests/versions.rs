@@ -289,7 +289,7 @@ fn a_child_session_cannot_have_the_id_of_a_session_in_use() {
     let client = ClientFacts { subagents: true, ..ClientFacts::default() };
     let sessions = SessionIds::new(|id| id == "other");
     let mut rendering = RecordRenderer::new(&record, Arc::new(client)).beside_sessions(sessions);
-    let lines = log.events.iter().flat_map(|event| rendering.tell(event, &|_| false));
+    let lines = log.events.iter().flat_map(|event| rendering.render(event, &|_| false));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
     let chunks =
         lines.iter().filter(|line| line["params"]["update"]["sessionUpdate"] == "agent_message_chunk");

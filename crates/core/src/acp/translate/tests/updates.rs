@@ -74,7 +74,7 @@ fn sent_acpx_terminal_stays_a_terminal_in_v2() {
         "sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [{"type": "terminal", "terminalId": "x"}],
     });
     let mut translation = UpdatesToV2::new();
-    translation.told_terminal("x");
+    translation.note_terminal("x");
     assert_eq!(values(&translation.update(&call.to_string(), "")), [call]);
 }
 
@@ -166,7 +166,7 @@ fn of_much_content_the_end_is_told_and_that_there_was_more() {
         let piece =
             json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(&shown)});
         let mut told = translator.update(&piece.to_string());
-        assert_eq!(translator.owes(), index > 0);
+        assert_eq!(translator.has_pending(), index > 0);
         told.extend(translator.settle());
         last = values(&told);
         assert!(last.len() == 1 && last[0].to_string().len() < 80_000);

@@ -83,7 +83,7 @@ impl AgentService for Teller {
         }
         let mut setup = SessionSetup::new(session("s1"));
         let mut untold = Untold(Some(self.clone()));
-        setup.once_told = Some(Box::new(move || {
+        setup.on_delivered = Some(Box::new(move || {
             if let Some(Teller(words)) = untold.0.take() {
                 words.send_modify(|words| words.push("told"));
             }
