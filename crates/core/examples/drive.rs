@@ -103,7 +103,7 @@ async fn drive(arguments: Arguments) -> Outcome<()> {
     if !arguments.mid_turn {
         driver.kill_agent().await?;
     }
-    let how = driver.session.wake(RestoreSession { environment, ..RestoreSession::default() }).await;
+    let how = driver.session.wake(RestoreSession::new(environment)).await;
     println!("restored  {}", how.as_ref().map_or_else(ToString::to_string, |how| in_words(*how)));
     how?;
     print_ids(&driver.session);

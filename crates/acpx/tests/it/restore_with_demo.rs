@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn restore(&self) -> RestoreSession {
-        RestoreSession { environment: environment(&self.home), ..RestoreSession::default() }
+        RestoreSession::new(environment(&self.home))
     }
 
     fn restore_or_refuse(&self) -> RestoreSession {

@@ -193,7 +193,7 @@ impl Engine {
             session
         };
         let unclaimed = UnclaimedSession::new(session.clone());
-        let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::default() };
+        let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::unchanged() };
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
             () = unwanted => {
@@ -227,7 +227,7 @@ impl Engine {
         let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
         loop {
             let successor = ScopeSuccessor { writer: writer.clone(), scope: scope.clone() };
-            let closed = match self.attach(old, &RestoreSession::default()).await {
+            let closed = match self.attach(old, &RestoreSession::unchanged()).await {
                 Ok(session) => session.close_for(successor).await,
                 Err(SessionError::ShutDown(record)) => return Err(SessionError::ShutDown(record)),
                 Err(error) => Err(error),

@@ -15,7 +15,7 @@ use acpx_core::model::{
 };
 use acpx_core::protocol::{HostError, HostMessage};
 use acpx_core::store::{Change, Durability, MemoryStore, RecordFilter, Store};
-use acpx_core::tools::GracePeriods;
+use acpx_core::tools::{Environment, GracePeriods};
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, starts_of};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ impl Bench {
 
     /// What an agent is started with that does not run.
     fn given() -> RestoreSession {
-        RestoreSession { environment: std::env::vars_os().collect(), ..RestoreSession::default() }
+        RestoreSession::new(std::env::vars_os().collect())
     }
 
     async fn kept(&self, record: &RecordId) -> Record {
@@ -87,8 +87,8 @@ impl Bench {
         assert_eq!(samples::all_events(&*self.store, record, 100).await.unwrap(), []);
         assert!(!self.listed().await.contains(record));
         assert_eq!(self.engine.record(record).await.unwrap(), None);
-        let attached = self.engine.attach(record, &RestoreSession::default()).await;
-        let restored = self.engine.restore(record, RestoreSession::default()).await;
+        let attached = self.engine.attach(record, &RestoreSession::new(Environment::default())).await;
+        let restored = self.engine.restore(record, RestoreSession::new(Environment::default())).await;
         for refused in [attached.err().unwrap(), restored.err().unwrap()] {
             assert!(matches!(&refused, SessionError::NoRecord(id) if id == record), "{refused:?}");
         }
@@ -355,7 +355,7 @@ async fn concurrent_delete_close_and_restore_end_with_a_deleted_record() {
             engine.delete(record),
             engine.delete(record),
             session.close(),
-            engine.restore(record, RestoreSession::default()),
+            engine.restore(record, RestoreSession::new(Environment::default())),
         );
         first.unwrap();
         second.unwrap();
@@ -451,8 +451,11 @@ async fn turn_in_a_session_that_another_client_deletes_is_cancelled() {
     let made = ask(&mut prompting, "session/new", &bench.new_params(&command)).await;
     let record = made["sessionId"].as_str().unwrap();
     let turn = prompting.ask("session/prompt", &prompt_params(record)).await.unwrap();
-    let session =
-        bench.engine.attach(&RecordId::new(record).unwrap(), &RestoreSession::default()).await.unwrap();
+    let session = bench
+        .engine
+        .attach(&RecordId::new(record).unwrap(), &RestoreSession::new(Environment::default()))
+        .await
+        .unwrap();
     until_busy(&session).await;
     ask(&mut deleting, "session/delete", &json!({ "sessionId": record })).await;
     let answer = loop {

@@ -344,7 +344,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
             None | Some("--v2") => WakeOutcome::Restored { rung: Rung::Resume, replay: None },
             Some(_) => WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Same) },
         };
-        assert_eq!(session.wake(RestoreSession::default()).await.unwrap(), how);
+        assert_eq!(session.wake(RestoreSession::new(Environment::default())).await.unwrap(), how);
         say(&session, "recall", PermissionMode::DenyAll).await;
         assert_eq!(last_reply(&engine, &session).await, "one, permission, wait");
         assert_eq!(session.identity(), ids);

@@ -67,7 +67,7 @@ impl Prompt {
             return Err(PromptProblem::Empty);
         }
         let request = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
-        let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
+        let (policy, restore) = (PermissionPolicy::default(), RestoreSession::unchanged());
         let (limits, spent) = (TurnLimits::default(), Duration::ZERO);
         Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })
     }

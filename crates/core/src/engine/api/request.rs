@@ -42,7 +42,7 @@ pub struct NewSession {
 }
 
 /// A session to restore.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RestoreSession {
     /// How to restore it.
     pub options: WakeOptions,
@@ -51,7 +51,7 @@ pub struct RestoreSession {
     /// The path in the client's request. If the record's path leads to another directory by now, and this one to the
     /// directory the session was created in, the agent starts there.
     pub cwd: Option<AbsolutePath>,
-    /// The agent's whole environment, if it has to be started.
+    /// The agent's whole environment, if it has to be started. An empty one keeps that of the last client.
     pub environment: Environment,
     /// Extra params of the client's request, forwarded unchanged if the agent has to be started.
     pub besides: Option<ExtraParams>,
@@ -71,6 +71,28 @@ pub struct RestoreSession {
 }
 
 impl RestoreSession {
+    /// Restores a session as it is, with this environment for its agent.
+    pub fn new(environment: Environment) -> Self {
+        Self {
+            options: WakeOptions::default(),
+            agent: None,
+            cwd: None,
+            environment,
+            besides: None,
+            capabilities: None,
+            login: LoginPolicy::default(),
+            logged_in: ClientLogin::default(),
+            mcp_servers: None,
+            additional_directories: None,
+            start_wait: None,
+        }
+    }
+
+    /// For requests that start no agent, or start it as the last client did.
+    pub(crate) fn unchanged() -> Self {
+        Self::new(Environment::default())
+    }
+
     /// The same for later starts of the agent: a reset happens once.
     #[must_use]
     pub(crate) fn without_reset(mut self) -> Self {

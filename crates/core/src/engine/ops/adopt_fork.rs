@@ -52,7 +52,7 @@ impl Engine {
             match under_way {
                 // Another caller is adopting it, or already has.
                 Some((known, _)) if !known.is_over() => {
-                    let how = known.wake(RestoreSession::default()).await?;
+                    let how = known.wake(RestoreSession::unchanged()).await?;
                     return Ok((known, how));
                 }
                 Some((_, mut done)) => drop(done.wait_for(|done| *done).await),

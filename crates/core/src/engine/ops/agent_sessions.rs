@@ -129,7 +129,7 @@ impl Engine {
 
     /// Deletes a record without prompts and holds. Returns whether it did.
     pub(crate) async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
-        let session = match self.attach(record, &RestoreSession::default()).await {
+        let session = match self.attach(record, &RestoreSession::unchanged()).await {
             Err(SessionError::NoRecord(_)) => return Ok(false),
             attached => attached?,
         };
@@ -173,7 +173,7 @@ impl Engine {
         besides: Option<ExtraParams>,
     ) -> Result<Deletion, SessionError> {
         loop {
-            let deleted = match self.attach(record, &RestoreSession::default()).await {
+            let deleted = match self.attach(record, &RestoreSession::unchanged()).await {
                 Ok(session) => match session.delete(besides.clone()).await {
                     // The session ended before it received this; the next attempt starts it again.
                     Err(SessionError::ShutDown(_)) => continue,

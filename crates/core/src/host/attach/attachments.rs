@@ -32,7 +32,7 @@ struct Attachment {
     /// `None` for a client that only watches: it does not keep the agent from being parked.
     hold: Option<Hold>,
     /// The parameters with which this client would start the agent.
-    restore: RestoreSession,
+    restore: Option<RestoreSession>,
     /// Registers the client as a responder to the agent's requests, if it can answer them.
     responder: Option<ResponderGuard>,
     /// The client's prompts whose final reply it has not received.
@@ -74,7 +74,7 @@ impl Attachments {
         let mut attached = self.attached.lock();
         let attachment = attached.entry(record.clone()).or_default();
         attachment.hold.get_or_insert_with(|| session.hold());
-        attachment.restore = restore.without_reset();
+        attachment.restore = Some(restore.without_reset());
         let is_streaming = attachment.updates.is_running();
         if let Some(responder) = &responder
             && !is_streaming
@@ -105,13 +105,13 @@ impl Attachments {
         drop((hold, responder));
         updates.stop().await;
         events.stop().await;
-        Some(restore)
+        Some(restore.unwrap_or_else(RestoreSession::unchanged))
     }
 
     /// How the client would start the agent of a record that it uses.
     pub(crate) fn restore_params(&self, record: &RecordId) -> Option<RestoreSession> {
         let attached = self.attached.lock();
-        attached.get(record).filter(|known| known.hold.is_some()).map(|known| known.restore.clone())
+        attached.get(record).filter(|known| known.hold.is_some())?.restore.clone()
     }
 
     /// The client's own prompts to a record that it is attached to.

@@ -136,7 +136,7 @@ mod tests {
         let engine = Engine::new(Arc::clone(&store), id(), settings);
         let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "1");
         let used = RecordId::new("used").unwrap();
-        let session = host.engine.attach(&used, &RestoreSession::default()).await.unwrap();
+        let session = host.engine.attach(&used, &RestoreSession::unchanged()).await.unwrap();
         let hold = session.hold();
         pass(24);
         assert_eq!(left(&host).await, ["abandoned", "used", "shell"]);

@@ -180,7 +180,7 @@ fn status(host: &Host) -> String {
 async fn session(client: &Connection, id: &str) -> Result<Session, CallError> {
     let record = record(id)?;
     client.check_visible(&record).await?;
-    let session = client.host.engine.attach(&record, &RestoreSession::default()).await;
+    let session = client.host.engine.attach(&record, &RestoreSession::unchanged()).await;
     session.map_err(|error: SessionError| client.refused(&error))
 }
 

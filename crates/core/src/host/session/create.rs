@@ -357,13 +357,12 @@ async fn replace(
 fn restore_params(new: &NewSession) -> RestoreSession {
     RestoreSession {
         agent: Some(new.agent.clone()),
-        environment: new.environment.clone(),
         mcp_servers: Some(new.mcp_servers.clone()),
         additional_directories: Some(new.additional_directories.clone()),
         login: new.login,
         logged_in: new.logged_in.clone(),
         capabilities: new.capabilities.clone(),
         start_wait: new.start_wait,
-        ..RestoreSession::default()
+        ..RestoreSession::new(new.environment.clone())
     }
 }

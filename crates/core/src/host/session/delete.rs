@@ -64,12 +64,12 @@ async fn default_restore(client: &Connection, record: &RecordId) -> Result<Resto
     let stored = client.host.engine.record(record).await.map_err(|error| client.refused(&error))?;
     let mut start = StartMeta::default();
     client.defaults.complete(&mut start);
+    let environment = stored.map(|stored| start.take_environment(&stored.agent)).unwrap_or_default();
     Ok(RestoreSession {
         agent: client.defaults.agent(None),
-        environment: stored.map(|stored| start.take_environment(&stored.agent)).unwrap_or_default(),
         capabilities: client.capabilities(),
         logged_in: client.login.clone(),
-        ..RestoreSession::default()
+        ..RestoreSession::new(environment)
     })
 }
 

@@ -1,6 +1,7 @@
 //! The processes of agents as they are kept, and when an agent with nothing to do is parked.
 
 use acpx_core::model::{AgentEnd, AgentMemory, AgentRun, LineageReason, ProcessIdentity, Scope, SessionName};
+use acpx_core::tools::Environment;
 use acpx_testkit::ScriptStep;
 
 use super::*;
@@ -143,7 +144,7 @@ async fn reserved_record_opens_no_session_until_released() {
     bench.engine.shutdown().await;
     let reserved = next.reserve(&one).await.expect("it has no session");
     assert!(next.reserve(&one).await.is_none());
-    let with = RestoreSession::default();
+    let with = RestoreSession::new(Environment::default());
     let mut attaching = Box::pin(next.attach(&one, &with));
     tokio::select! {
         biased;
@@ -162,10 +163,7 @@ async fn agent_starts_for_the_first_waiting_client_after_a_crash() {
     let script = Script::new().initialize(json!({})).session_new("s1").hang().next_start();
     let script = script.initialize(json!({})).session_new("s2").prompt(|turn| turn.end("end_turn")).hang();
     let (session, _) = bench.open(&script).await;
-    let given_by = |name: &str| RestoreSession {
-        environment: [("GIVEN_BY".into(), name.into())].into_iter().collect(),
-        ..RestoreSession::default()
-    };
+    let given_by = |name: &str| RestoreSession::new([("GIVEN_BY".into(), name.into())].into_iter().collect());
     let dies = session.prompt(Prompt::text("one").unwrap().with_restore(given_by("one"))).await.unwrap();
     let waits = session.prompt(Prompt::text("two").unwrap().with_restore(given_by("two"))).await.unwrap();
     let last = session.prompt(Prompt::text("three").unwrap().with_restore(given_by("three"))).await.unwrap();

@@ -209,7 +209,7 @@ pub(crate) fn everything() -> Value {
 }
 
 fn restore() -> RestoreSession {
-    RestoreSession { environment: environment(), ..RestoreSession::default() }
+    RestoreSession::new(environment())
 }
 
 fn restore_or_refuse() -> RestoreSession {
