@@ -234,7 +234,7 @@ impl PromptResult {
                         "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with {flag}"
                     )),
                     Some(TimeoutCause::Answer) => Some(format!(
-                        "it waited for an answer that nobody gave: while it waits, acpx pending has the question, and acpx approve or deny answers it; {flag} gives it more time"
+                        "it waited for an answer: acpx pending lists open requests, and acpx approve or acpx deny answers them; {flag} gives it more time"
                     )),
                 };
             }

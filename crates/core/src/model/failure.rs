@@ -294,7 +294,7 @@ pub enum AgentError {
         capability: &'static str,
     },
     /// It requested a permission that no client could answer, and the policy is to fail then.
-    #[error("the agent {agent:?} asked for a permission and nobody could be asked: {what}")]
+    #[error("the agent {agent:?} asked for a permission and no client could answer: {what}")]
     NobodyToAsk {
         /// The agent.
         agent: String,

@@ -284,7 +284,7 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::TooManySessions);
     passed_on(
         RpcError::INVALID_REQUEST,
-        format!("a client from elsewhere has {most} sessions at work"),
+        format!("a remote client may have {most} working sessions"),
         fault,
     )
 }

@@ -234,7 +234,7 @@ impl TerminalReader {
 async fn exit_of(phase: &mut watch::Receiver<Phase>) -> ProcessExit {
     match phase.wait_for(|phase| *phase != Phase::Running).await.as_deref() {
         Ok(Phase::Exited(exit) | Phase::Over(exit, _)) => exit.clone(),
-        _ => ProcessExit::from(Err(io::Error::other("nobody knows how it exited"))),
+        _ => ProcessExit::from(Err(io::Error::other("its exit status is unknown"))),
     }
 }
 

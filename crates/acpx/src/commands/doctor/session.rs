@@ -77,7 +77,7 @@ pub(super) async fn lost(
     let shown = records.iter().take(LOST).map(|record| format!("{} ({})", record.id, record.cwd));
     let more = records.len().checked_sub(LOST + 1).map(|more| format!("{} more", more + 1));
     let words = shown.chain(more).collect::<Vec<_>>().join(", ");
-    let words = format!("the directory is gone of {words}");
+    let words = format!("the directory is missing of {words}");
     let hint = format!(
         "if the project has moved: acpx sessions move {} --cwd DIR; acpx sessions close ID if it is not wanted",
         first.id

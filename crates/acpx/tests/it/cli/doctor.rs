@@ -114,7 +114,7 @@ fn doctor_reports_invalid_configuration_and_missing_directories() {
     told("warn", "the agent \"sessions\" has the name of a command, so it cannot be selected");
     told("warn", "nothing reads agents.mine.evn");
     told("warn", "mine, which the configuration has, is not there: its program is /no/such/program");
-    told("warn", &format!("the directory is gone of {id} ({})", old.display()));
+    told("warn", &format!("the directory is missing of {id} ({})", old.display()));
     assert_eq!((done.code, done.out.contains("s3cret")), (Some(1), false));
     let missing = found.iter().find(|(_, _, said)| said.starts_with("not installed: "));
     assert!(missing.is_none_or(|(_, _, said)| !said.contains("mine")), "{missing:?}");

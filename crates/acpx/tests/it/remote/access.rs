@@ -1,4 +1,4 @@
-//! What a client from elsewhere may not do it cannot do, however it is asked for.
+//! The restrictions of a remote client hold for every way to ask.
 
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A client on a WebSocket has what an editor has, and says what a client from elsewhere may.
+//! A client on a WebSocket has what an editor has, within the rights of a remote client.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;

@@ -41,7 +41,7 @@ pub enum ClientRequestError {
     #[error("cannot ask the client")]
     NotSent(#[source] WireError),
     /// The client disconnected.
-    #[error("the client is gone and leaves a question open")]
+    #[error("the client disconnected with an open request")]
     Gone,
     /// The client answered with an error.
     #[error("the client refused the question")]

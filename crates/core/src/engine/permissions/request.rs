@@ -330,7 +330,7 @@ impl PendingDecisions {
 /// The error for a denied request, with the rule if one required a decision that no client could make. The message is
 /// repeated in `details`, where agents look for it.
 pub(crate) fn denied(method: &str, rule: Option<&str>) -> RpcError {
-    let why = rule.map(|rule| format!(": the rule {rule:?} has it asked, and nobody can be"));
+    let why = rule.map(|rule| format!(": the rule {rule:?} asks for it, and no client can answer"));
     let words = format!("Permission denied for {method}{}", why.unwrap_or_default());
     let data = json!({ "details": words, "acpx": { "code": ErrorCode::PermissionDenied } });
     RpcError::internal(words).with_data(&data.to_string())
@@ -360,7 +360,7 @@ mod denied_tests {
         assert_eq!(plain.message, "Permission denied for terminal/create");
         let ruled = denied("terminal/create", Some("execute"));
         let words =
-            r#"Permission denied for terminal/create: the rule "execute" has it asked, and nobody can be"#;
+            r#"Permission denied for terminal/create: the rule "execute" asks for it, and no client can answer"#;
         assert_eq!(ruled.message, words);
         assert!(is_denial(&plain) && is_denial(&ruled));
         // A client may return the same message for a file it serves itself, which is no denial.

@@ -146,8 +146,8 @@ impl ClientAccess {
             matches!(server.transport, McpTransport::Stdio { .. } | McpTransport::Other { .. })
         };
         let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
-        let reason = "a client from elsewhere starts no program on this machine as an MCP server, \
-                      unless its user serves with --allow-stdio-servers";
+        let reason = "a remote client may not start a program on this machine as an MCP server, \
+                      unless acpx serve has --allow-stdio-servers";
         Err(problem(&format!("mcpServers[{index}]"), format!("is not allowed: {reason}")))
     }
 

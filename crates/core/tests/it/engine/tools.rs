@@ -538,7 +538,7 @@ async fn error_of_a_turn_without_a_responder_is_short_and_secret_free() {
     let ticket = session.prompt(Prompt::text("go").unwrap().with_policy(policy)).await.unwrap();
     let turn = ticket.over().await.unwrap();
     let told = format!("Run curl -H [secret] {}", "x".repeat(1024 - "Run curl -H [secret] ".len()));
-    let words = format!("the agent \"scripted\" asked for a permission and nobody could be asked: {told}");
+    let words = format!("the agent \"scripted\" asked for a permission and no client could answer: {told}");
     assert_eq!(failure(&turn), ("PERMISSION_PROMPT_UNAVAILABLE", words.as_str()));
     let kept = bench.events(session.record_id()).await;
     assert!(!kept.iter().any(|event| event.body.contains("hunter2secret")), "{kept:#?}");
