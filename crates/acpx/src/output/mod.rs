@@ -21,8 +21,6 @@ mod pending;
 mod question;
 mod record;
 mod remote;
-#[cfg(test)]
-mod samples;
 mod sanitize;
 mod settings;
 mod show;

@@ -1,11 +1,13 @@
 //! The complete output of commands: every object has the canonical ids, and no null.
 
+pub(super) mod samples;
+
 use std::path::Path;
 
 use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId};
 use acpx_core::protocol::{FileMeta, ImportMeta, ImportedRecordMeta};
 
-use super::samples::{at, bare_record, formats, mode, record, written};
+use self::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
 
 #[test]

@@ -282,11 +282,7 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
 /// A remote client has reached its limit of sessions.
 pub(crate) fn too_many_sessions(most: usize) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::TooManySessions);
-    passed_on(
-        RpcError::INVALID_REQUEST,
-        format!("a remote client may have {most} working sessions"),
-        fault,
-    )
+    passed_on(RpcError::INVALID_REQUEST, format!("a remote client may have {most} working sessions"), fault)
 }
 
 /// An error that requires a login, in the standard form: with its own code, and with the login methods unless the agent

@@ -1,7 +1,7 @@
 use acpx_core::model::{Direction, EventKind, LineageIndex};
 
 use super::*;
-use crate::output::samples::{at, formats, mode, record, written};
+use crate::output::tests::samples::{at, formats, mode, record, written};
 
 /// An event of a turn, one second after the previous one.
 fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str) -> Event {

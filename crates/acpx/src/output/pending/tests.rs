@@ -3,7 +3,7 @@ use acpx_core::protocol::OptionMeta;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::output::samples::formats;
+use crate::output::tests::samples::formats;
 
 fn question(tool: &Value) -> PendingRequestMeta {
     let option = |id: &str, name: Option<&str>, kind: Option<&str>| OptionMeta {

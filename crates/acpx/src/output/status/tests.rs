@@ -4,7 +4,7 @@ use acpx_core::model::{
 };
 
 use super::*;
-use crate::output::samples::{at, bare_record, formats, record, run, turn};
+use crate::output::tests::samples::{at, bare_record, formats, record, run, turn};
 
 /// The word for people, for quiet and for programs. The host is alive if there are open turns.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {

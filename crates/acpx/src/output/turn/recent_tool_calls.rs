@@ -65,7 +65,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::output::samples::at;
+    use crate::output::tests::samples::at;
 
     fn event(update: &Value) -> WatchedEvent {
         let params = json!({ "sessionId": "s", "update": update });

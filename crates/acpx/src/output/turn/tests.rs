@@ -8,7 +8,7 @@ use acpx_core::model::{
 use super::*;
 use crate::error::CliExit;
 use crate::output::OutputMode;
-use crate::output::samples::{at, mode, record, turn, written};
+use crate::output::tests::samples::{at, mode, record, turn, written};
 
 use Direction::{FromAgent, Ours, ToAgent};
 

@@ -359,8 +359,7 @@ mod denied_tests {
         let plain = denied("terminal/create", None);
         assert_eq!(plain.message, "Permission denied for terminal/create");
         let ruled = denied("terminal/create", Some("execute"));
-        let words =
-            r#"Permission denied for terminal/create: the rule "execute" asks for it, and no client can answer"#;
+        let words = r#"Permission denied for terminal/create: the rule "execute" asks for it, and no client can answer"#;
         assert_eq!(ruled.message, words);
         assert!(is_denial(&plain) && is_denial(&ruled));
         // A client may return the same message for a file it serves itself, which is no denial.

@@ -3,7 +3,7 @@
 use acpx_core::model::{ProtocolVersion, Seq, TurnId};
 
 use super::*;
-use crate::output::samples::{at, mode, record, turn, written};
+use crate::output::tests::samples::{at, mode, record, turn, written};
 
 fn shown(format: Format) -> String {
     shown_as(mode(format))

@@ -6,15 +6,15 @@ use acpx_core::model::{
     SessionName, Timestamp, Turn, TurnId, TurnState,
 };
 
-use super::{Console, OutputMode};
 use crate::cli::Format;
+use crate::output::{Console, OutputMode};
 
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + seconds * 1000).unwrap()
 }
 
 /// A record that lost its first session.
-pub(super) fn record() -> Record {
+pub(crate) fn record() -> Record {
     let mut lineage =
         Lineage::begin(AcpSessionId::new("s1").unwrap(), AgentSessionId::from_agent("inner-1"), at(0));
     lineage.replace(AcpSessionId::new("s2").unwrap(), None, LineageReason::AgentLost, at(50));
@@ -44,7 +44,7 @@ pub(super) fn record() -> Record {
 }
 
 /// The same record without any optional value.
-pub(super) fn bare_record() -> Record {
+pub(crate) fn bare_record() -> Record {
     Record {
         scope: None,
         agent: AgentSpec::new("./mine", ["--acp"]),
@@ -63,7 +63,7 @@ pub(super) fn bare_record() -> Record {
     }
 }
 
-pub(super) fn run(how: Option<&str>) -> AgentRun {
+pub(crate) fn run(how: Option<&str>) -> AgentRun {
     AgentRun {
         process: ProcessIdentity { pid: 4242, started: 1, boot: "b".to_owned() },
         since: at(50),
@@ -71,7 +71,7 @@ pub(super) fn run(how: Option<&str>) -> AgentRun {
     }
 }
 
-pub(super) fn turn(id: u64, state: TurnState) -> Turn {
+pub(crate) fn turn(id: u64, state: TurnState) -> Turn {
     Turn {
         id: TurnId(id),
         request: RequestId::new(format!("q{id}")).unwrap(),
@@ -87,18 +87,18 @@ pub(super) fn turn(id: u64, state: TurnState) -> Turn {
 }
 
 /// What is written to stdout and to stderr.
-pub(super) fn written(mode: OutputMode, write: impl FnOnce(&mut Console<'_>)) -> (String, String) {
+pub(crate) fn written(mode: OutputMode, write: impl FnOnce(&mut Console<'_>)) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     write(&mut Console::over(mode, &mut out, &mut err));
     (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-pub(super) fn mode(format: Format) -> OutputMode {
+pub(crate) fn mode(format: Format) -> OutputMode {
     OutputMode { format, ..OutputMode::default() }
 }
 
 /// What is written to stdout in text, quiet and JSON, with an empty stderr.
-pub(super) fn formats(write: impl Fn(&mut Console<'_>)) -> [String; 3] {
+pub(crate) fn formats(write: impl Fn(&mut Console<'_>)) -> [String; 3] {
     [Format::Text, Format::Quiet, Format::Json].map(|format| {
         let (out, err) = written(mode(format), &write);
         assert_eq!(err, "");
