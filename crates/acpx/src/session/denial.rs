@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn edit() -> ToolUse {
-        ToolUse { said_kind: Some("edit".into()), ..ToolUse::default() }
+        ToolUse { protocol_kind: Some("edit".into()), ..ToolUse::default() }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         request: RequestId::new(format!("q{id}")).expect("not empty"),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {id}\"}}]").into(),
         policy: PermissionMode::ApproveReads.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },

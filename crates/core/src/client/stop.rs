@@ -60,12 +60,12 @@ async fn stop_within(place: &HostPlace, timeouts: StopTimeouts) -> Result<bool, 
     if matches!(outcome, StopOutcome::NoHost) && is_free(place)? {
         return Ok(false);
     }
-    if matches!(outcome, StopOutcome::Stopping) && is_gone_within(&host, place, timeouts.farewell).await? {
+    if matches!(outcome, StopOutcome::Stopping) && exits_within(&host, place, timeouts.farewell).await? {
         return Ok(true);
     }
     for (signal, limit) in [(Signal::TERM, timeouts.term), (Signal::KILL, timeouts.kill)] {
         signal_process(&host, signal);
-        if is_gone_within(&host, place, limit).await? {
+        if exits_within(&host, place, limit).await? {
             return Ok(true);
         }
     }
@@ -86,11 +86,7 @@ async fn request_stop(place: &HostPlace, limit: Duration) -> Result<StopOutcome,
     }
 }
 
-async fn is_gone_within(
-    host: &ProcessIdentity,
-    place: &HostPlace,
-    limit: Duration,
-) -> Result<bool, HostError> {
+async fn exits_within(host: &ProcessIdentity, place: &HostPlace, limit: Duration) -> Result<bool, HostError> {
     let deadline = Instant::now() + limit;
     while !is_gone(host, place)? {
         if Instant::now() >= deadline {

@@ -171,7 +171,7 @@ impl Engine {
             additional_directories,
             mcp_servers,
             scope,
-            besides,
+            extra_params,
             capabilities,
             start_wait,
             ..
@@ -193,7 +193,8 @@ impl Engine {
             session
         };
         let unclaimed = UnclaimedSession::new(session.clone());
-        let restore = RestoreSession { besides, capabilities, start_wait, ..RestoreSession::unchanged() };
+        let restore =
+            RestoreSession { extra_params, capabilities, start_wait, ..RestoreSession::unchanged() };
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
             () = unwanted => {
@@ -337,7 +338,7 @@ impl Engine {
             mcp_servers: restore.mcp_servers.clone().unwrap_or(mcp_servers),
             login: Some(restore.login),
             logged_in: restore.logged_in.clone(),
-            besides: restore.besides.clone(),
+            extra_params: restore.extra_params.clone(),
             capabilities: restore.capabilities.clone(),
             start_wait: restore.start_wait,
             words: OutputTail::default(),
@@ -355,9 +356,9 @@ impl Engine {
     ) -> RunningSession {
         let agent = launch.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        let (session, told) = Session::new(record, commands, tail, &self.0.shared);
+        let (session, publisher) = Session::new(record, commands, tail, &self.0.shared);
         let task =
-            SessionTask::new(self.0.shared.clone(), machine, journal, (launch, persisted), inbox, told);
+            SessionTask::new(self.0.shared.clone(), machine, journal, (launch, persisted), inbox, publisher);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
             Box::pin(task.run()).await;

@@ -57,7 +57,7 @@ impl SessionConfig {
             let before = &self.offered;
             self.settings.withdraw(|wish| {
                 let current = |offered: &OfferedSettings| {
-                    offered.wished(&wish.name).and_then(|setting| setting.value.clone())
+                    offered.setting_for(&wish.name).and_then(|setting| setting.value.clone())
                 };
                 let now = current(&offered);
                 let is_other = now.is_some() && now.as_ref() != Some(&wish.value);
@@ -76,7 +76,7 @@ impl SessionConfig {
             if Some(current) == before {
                 return;
             }
-            if self.offered.wished(&setting.name).is_some_and(|offered| offered.can_be(current)) {
+            if self.offered.setting_for(&setting.name).is_some_and(|offered| offered.can_be(current)) {
                 setting.value = current.clone();
             }
         }
@@ -100,7 +100,7 @@ impl SessionConfig {
 
     /// The setting's current value in the session.
     pub(super) fn current(&self, name: &SettingName) -> Option<&SettingValue> {
-        self.offered.wished(name)?.value.as_ref()
+        self.offered.setting_for(name)?.value.as_ref()
     }
 
     /// The agent has the session: returns the settings to restore.
@@ -112,14 +112,15 @@ impl SessionConfig {
             self.settings.shown = current;
             self.is_changed = true;
         }
-        self.settings.wished.clone()
+        self.settings.chosen.clone()
     }
 
     /// Takes the next setting to request out of those that are left, together with the name to request it by.
     pub(super) fn next_to_restore(&self, left: &mut Vec<Setting>) -> Option<(Setting, SettingName)> {
         left.retain(|wish| self.current(&wish.name) != Some(&wish.value));
         let possible = left.iter().enumerate().filter_map(|(index, wish)| {
-            let offered = self.offered.wished(&wish.name).filter(|offered| offered.can_be(&wish.value))?;
+            let offered =
+                self.offered.setting_for(&wish.name).filter(|offered| offered.can_be(&wish.value))?;
             Some((rank(offered), index, offered.name.clone()))
         });
         let (_, next, name) = possible.min_by_key(|(rank, index, _)| (*rank, *index))?;
@@ -128,7 +129,7 @@ impl SessionConfig {
 
     /// Why a setting that is left over cannot be requested.
     pub(super) fn unmet_reason(&self, setting: &Setting) -> &'static str {
-        match self.offered.wished(&setting.name) {
+        match self.offered.setting_for(&setting.name) {
             Some(_) => "the agent does not offer this value any more",
             None => "the agent does not offer it in this session",
         }

@@ -147,7 +147,7 @@ impl SessionMachine {
             }
             // The turn is cancelled at once and fails when the agent has stopped.
             (Some(_), None, UnattendedPolicy::Fail) => {
-                let error = AgentError::NobodyToAsk { agent: self.agent.clone(), what: summary };
+                let error = AgentError::NoResponder { agent: self.agent.clone(), what: summary };
                 return self.stop_turn(StopCause::Failing(Box::new((&error).into())));
             }
             // Here too, a request without an option that approves is rejected.
@@ -175,7 +175,10 @@ impl SessionMachine {
                 Permit::Reject | Permit::Escalated(_) | Permit::Choose { approves: false, .. } => {
                     turn.permissions.rejected += 1;
                 }
-                Permit::Unchosen(_) | Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
+                Permit::Unselected(_)
+                | Permit::ElicitationResult(_)
+                | Permit::Declined
+                | Permit::Cancelled => {}
             }
         }
         self.emit(Effect::AnswerRequest(id, permit));

@@ -31,7 +31,7 @@ const TAIL: Duration = Duration::from_secs(2);
 impl SessionMachine {
     /// Starts the agent for the queued prompts and waiting requests, with their merged options.
     pub(super) fn start_agent(&mut self) {
-        let queued = self.turns.queued.iter().map(|turn| turn.wishes);
+        let queued = self.turns.queued.iter().map(|turn| turn.wake_options);
         let waiting = self.forwards.waiting.iter().map(|request| request.options);
         for options in queued.chain(waiting).collect::<Vec<WakeOptions>>() {
             self.merge_options(options);

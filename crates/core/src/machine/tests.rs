@@ -111,7 +111,7 @@ fn offers(mode: &str) -> OfferedSettings {
 /// A stored record with a chosen mode.
 fn wishing() -> SessionMachine {
     let mut machine = kept(1);
-    machine.config.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    machine.config.settings.chosen = vec![wish(SettingName::Mode, "plan")];
     machine
 }
 
@@ -145,7 +145,7 @@ fn permission(kind: &str) -> Input {
 }
 
 fn of_kind(kind: &str) -> ToolUse {
-    ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() }
+    ToolUse { protocol_kind: Some(kind.into()), ..ToolUse::default() }
 }
 
 const ALL: Advertised =
@@ -170,7 +170,7 @@ fn ready(advertised: Advertised) -> Input {
 
 /// A started agent, and a conversation of this many answered prompts.
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
-    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
+    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unstored: 0 };
     let exchanges = (0..answered).map(exchange).collect();
     Input::AgentReady {
         advertised,

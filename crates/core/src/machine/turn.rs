@@ -59,7 +59,7 @@ impl TurnQueue {
             request,
             prompt,
             policy: PermissionPolicy::default(),
-            wishes: WakeOptions::default(),
+            wake_options: WakeOptions::default(),
             limits: TurnLimits::default(),
             queued_at: now,
             state,
@@ -117,7 +117,7 @@ impl SessionMachine {
             return self.emit(Effect::TurnRefused(request, PromptRefusal::QueueFull));
         }
         let turn = self.turns.new_turn(now, request.clone(), prompt, TurnState::Queued);
-        let turn = Turn { policy, wishes: options, limits, ..turn };
+        let turn = Turn { policy, wake_options: options, limits, ..turn };
         self.emit(Effect::SaveTurn(turn.clone()));
         self.emit(Effect::TurnAccepted(request, turn.id));
         self.turns.queued.push_back(turn);

@@ -22,7 +22,7 @@ pub struct Exchange {
     /// The agent's message text, joined; of a long one the beginning.
     pub reply: String,
     /// How many bytes followed that. Any replayed text at this place counts as equal.
-    pub unkept: usize,
+    pub unstored: usize,
 }
 
 /// How a replay compares with the stored conversation.
@@ -356,7 +356,7 @@ impl Alignment {
         let (known, unknown) = text.as_bytes().split_at(text.len().min(rest.len()));
         // Text beyond the stored beginning must at least fit into the reply's length.
         let is_within = replied + text.len() <= exchange.reply_bytes();
-        let said = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unkept > 0);
+        let said = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unstored > 0);
         self.replied = said.then(|| replied + text.len());
         said
     }
@@ -376,7 +376,7 @@ impl Alignment {
 impl Exchange {
     /// How long the reply was.
     fn reply_bytes(&self) -> usize {
-        self.reply.len() + self.unkept
+        self.reply.len() + self.unstored
     }
 
     /// Whether a complete replay contains this prompt. An unanswered one may be forgotten, and one without text

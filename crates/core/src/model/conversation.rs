@@ -33,7 +33,7 @@ pub struct Conversation {
 #[derive(Debug, Clone, Default)]
 struct Brief {
     /// The number of omitted bytes of a message's text, by the index of its entry.
-    unkept: HashMap<usize, usize>,
+    unstored: HashMap<usize, usize>,
 }
 
 /// How many bytes of each agent message a brief conversation keeps.
@@ -123,7 +123,7 @@ impl Brief {
         let ChunkContent::Text(text) = piece else { return };
         let room = match message.kind {
             MessageKind::User => text.len(),
-            MessageKind::Agent if !self.unkept.contains_key(&index) => {
+            MessageKind::Agent if !self.unstored.contains_key(&index) => {
                 BRIEF_BYTES.saturating_sub(message.text.len())
             }
             MessageKind::Agent | MessageKind::Thought => 0,
@@ -131,7 +131,7 @@ impl Brief {
         let end = text.floor_char_boundary(room);
         message.text.push_str(&text[..end]);
         if end < text.len() && message.kind == MessageKind::Agent {
-            *self.unkept.entry(index).or_default() += text.len() - end;
+            *self.unstored.entry(index).or_default() += text.len() - end;
         }
     }
 }
@@ -203,7 +203,7 @@ impl Conversation {
     }
 
     fn update(&mut self, event: &Event, update: Update) {
-        self.memory.hear(&update);
+        self.memory.apply_update(&update);
         match update {
             Update::Tool { .. } | Update::ToolContent { .. } if self.brief.is_some() => self.open = None,
             Update::Plan { .. } if self.brief.is_some() => {}
@@ -300,7 +300,7 @@ impl Conversation {
             message.text.clear();
             message.blocks.clear();
             if let Some(brief) = &mut self.brief {
-                brief.unkept.remove(&index);
+                brief.unstored.remove(&index);
             }
             for piece in content {
                 match &mut self.brief {
@@ -349,19 +349,19 @@ impl Conversation {
 
     fn tool(&mut self, event: &Event, call: Box<str>, fields: &str) {
         self.open = None;
-        let Ok(serde_json::Value::Object(told)) = serde_json::from_str(fields) else { return };
+        let Ok(serde_json::Value::Object(sent)) = serde_json::from_str(fields) else { return };
         let key = (event.lineage, call.clone());
-        let is_new = told.get("sessionUpdate").is_some_and(|what| what == "tool_call");
+        let is_new = sent.get("sessionUpdate").is_some_and(|what| what == "tool_call");
         let known = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index));
         if let Some(Entry::Tool(tool)) = known
             && !is_another_call(is_new, tool.turn, event.turn)
         {
             tool.last = event.seq;
-            tool.fields.extend(told);
+            tool.fields.extend(sent);
             return;
         }
         self.tools.insert(key, self.entries.len());
-        let tool = ToolCall { id: call, turn: event.turn, first: event.seq, last: event.seq, fields: told };
+        let tool = ToolCall { id: call, turn: event.turn, first: event.seq, last: event.seq, fields: sent };
         self.entries.push(Entry::Tool(tool));
     }
 
@@ -384,7 +384,7 @@ impl Conversation {
     fn plan(&mut self, event: &Event, fields: Box<str>) {
         let same_turn = |entry: &&mut Entry| matches!(entry, Entry::Plan { turn, .. } if *turn == event.turn);
         match self.entries.iter_mut().rev().find(same_turn) {
-            Some(Entry::Plan { fields: told, .. }) => *told = fields,
+            Some(Entry::Plan { fields: sent, .. }) => *sent = fields,
             _ => self.entries.push(Entry::Plan { turn: event.turn, fields }),
         }
     }
@@ -418,18 +418,18 @@ impl Conversation {
                     let prompt = message.text.clone();
                     // A prompt made outside acpx has no turn of ours. The agent replayed it, so the agent has it.
                     let answered = message.turn.is_none();
-                    exchanges.push(Exchange { prompt, answered, reply: String::new(), unkept: 0 });
+                    exchanges.push(Exchange { prompt, answered, reply: String::new(), unstored: 0 });
                 }
                 Entry::Message(message) if message.kind == MessageKind::Agent => {
                     if let Some(last) = exchanges.last_mut() {
-                        let unkept = self.brief.as_ref().and_then(|brief| brief.unkept.get(&index));
+                        let unstored = self.brief.as_ref().and_then(|brief| brief.unstored.get(&index));
                         // The position of text after a gap is unknown.
-                        if last.unkept == 0 {
+                        if last.unstored == 0 {
                             last.reply.push_str(&message.text);
                         } else {
-                            last.unkept += message.text.len();
+                            last.unstored += message.text.len();
                         }
-                        last.unkept += unkept.copied().unwrap_or_default();
+                        last.unstored += unstored.copied().unwrap_or_default();
                     }
                 }
                 Entry::TurnEnd { stop_reason, .. } => {

@@ -295,7 +295,7 @@ pub enum AgentError {
     },
     /// It requested a permission that no client could answer, and the policy is to fail then.
     #[error("the agent {agent:?} asked for a permission and no client could answer: {what}")]
-    NobodyToAsk {
+    NoResponder {
         /// The agent.
         agent: String,
         /// The requested action, in the agent's words or by its kind.
@@ -355,7 +355,7 @@ impl AgentError {
             Self::BadRequest { .. } => ErrorCode::BadRequest,
             Self::BadPrompt { .. } => ErrorCode::BadPrompt,
             Self::ContentUnsupported { .. } => ErrorCode::ContentUnsupported,
-            Self::NobodyToAsk { .. } => ErrorCode::PermissionPromptUnavailable,
+            Self::NoResponder { .. } => ErrorCode::PermissionPromptUnavailable,
         }
     }
 

@@ -172,18 +172,18 @@ impl Lineage {
     }
 
     /// Records the inner id that the agent reported, or did not report, while restoring the current session.
-    pub fn set_agent_session(&mut self, told: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
+    pub fn set_agent_session(&mut self, reported: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
         let current = self.rows.last_mut().expect("a lineage is made with a row and never loses one");
-        match (&current.agent_session, told) {
+        match (&current.agent_session, reported) {
             (_, None) => InnerIdChange::None,
-            (Some(known), Some(told)) if *known == told => InnerIdChange::None,
-            (None, Some(told)) => {
-                current.agent_session = Some(told);
+            (Some(known), Some(reported)) if *known == reported => InnerIdChange::None,
+            (None, Some(reported)) => {
+                current.agent_session = Some(reported);
                 InnerIdChange::Learnt
             }
-            (Some(_), Some(told)) => {
+            (Some(_), Some(reported)) => {
                 let session = current.session.clone();
-                self.replace(session, Some(told), LineageReason::AgentSessionChanged, at);
+                self.replace(session, Some(reported), LineageReason::AgentSessionChanged, at);
                 InnerIdChange::NewRow
             }
         }

@@ -122,7 +122,7 @@ impl fmt::Display for LoginMethod {
 }
 
 /// The login methods as a list within a sentence; `None` if there is none.
-pub fn ways_in_words(ways: &[LoginMethod]) -> Option<String> {
+pub fn join_login_methods(ways: &[LoginMethod]) -> Option<String> {
     let words: Vec<String> = ways.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
@@ -164,9 +164,9 @@ mod tests {
         let terminal = LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() };
         let ways = [way("api-key", LoginMethodKind::Agent), way("tui", terminal)];
         assert_eq!(
-            ways_in_words(&ways).as_deref(),
+            join_login_methods(&ways).as_deref(),
             Some("api-key (api-key login), tui (tui login, in a terminal)")
         );
-        assert_eq!(ways_in_words(&[]), None);
+        assert_eq!(join_login_methods(&[]), None);
     }
 }

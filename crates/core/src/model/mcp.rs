@@ -16,20 +16,20 @@ pub struct McpServer {
     /// How it is reached.
     pub transport: McpTransport,
     /// The client's own JSON, for an agent that may understand more of it than we do.
-    said: SaidServer,
+    client_json: ClientServerJson,
 }
 
 impl McpServer {
     /// A server without the client's JSON.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
-        Self { name: name.into(), transport, said: SaidServer::default() }
+        Self { name: name.into(), transport, client_json: ClientServerJson::default() }
     }
 
     /// The same server with the client's JSON object in this version of the protocol.
     #[must_use]
-    pub fn said_as(self, version: ProtocolVersion, json: &str) -> Self {
-        let besides = besides(json, &self.transport);
-        Self { said: SaidServer { json: Some((version, json.into())), besides }, ..self }
+    pub fn with_client_json(self, version: ProtocolVersion, json: &str) -> Self {
+        let unknown_members = unknown_members(json, &self.transport);
+        Self { client_json: ClientServerJson { json: Some((version, json.into())), unknown_members }, ..self }
     }
 
     /// The same server, reduced to the members we understand.
@@ -39,8 +39,8 @@ impl McpServer {
     }
 
     /// The client's JSON, unchanged, and the protocol version it is in.
-    pub fn said(&self) -> Option<(ProtocolVersion, &str)> {
-        self.said.json.as_ref().map(|(version, json)| (*version, &**json))
+    pub fn client_json(&self) -> Option<(ProtocolVersion, &str)> {
+        self.client_json.json.as_ref().map(|(version, json)| (*version, &**json))
     }
 
     /// All secret values: environment, headers, secret parts of arguments and URLs, and every text in members that we
@@ -60,7 +60,7 @@ impl McpServer {
             }
             McpTransport::Other { .. } => {}
         }
-        let mut unread: Vec<&Value> = self.said.besides.iter().collect();
+        let mut unread: Vec<&Value> = self.client_json.unknown_members.iter().collect();
         while let Some(value) = unread.pop() {
             match value {
                 Value::String(text) => secrets.push(text),
@@ -104,29 +104,29 @@ fn secrets_of_url(url: &str) -> Vec<&str> {
 
 /// The client's JSON of a server. It may hold secrets, so `Debug` prints none of it.
 #[derive(Clone, Default)]
-struct SaidServer {
+struct ClientServerJson {
     json: Option<(ProtocolVersion, Arc<str>)>,
     /// The members that we do not understand.
-    besides: Option<Value>,
+    unknown_members: Option<Value>,
 }
 
-impl PartialEq for SaidServer {
+impl PartialEq for ClientServerJson {
     fn eq(&self, other: &Self) -> bool {
-        self.besides == other.besides
+        self.unknown_members == other.unknown_members
     }
 }
 
-impl Eq for SaidServer {}
+impl Eq for ClientServerJson {}
 
-impl fmt::Debug for SaidServer {
+impl fmt::Debug for ClientServerJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaidServer").finish_non_exhaustive()
     }
 }
 
 /// The members other than the name and the known transport members; `None` if there are none.
-fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
-    let Ok(Value::Object(mut said)) = serde_json::from_str(json) else {
+fn unknown_members(json: &str, transport: &McpTransport) -> Option<Value> {
+    let Ok(Value::Object(mut client_json)) = serde_json::from_str(json) else {
         // JSON that is nested too deep to parse is compared as text.
         return Some(Value::from(json));
     };
@@ -134,9 +134,9 @@ fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
         McpTransport::Stdio { .. } => (&["name", "type", "command", "args"], "env"),
         McpTransport::Http { .. } | McpTransport::Sse { .. } => (&["name", "type", "url"], "headers"),
         // Any member may belong to the transport.
-        McpTransport::Other { .. } => return other_members(said),
+        McpTransport::Other { .. } => return other_members(client_json),
     };
-    for entry in said.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+    for entry in client_json.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(entry) = entry.as_object_mut() {
             entry.retain(|name, _| name != "name" && name != "value");
         }
@@ -144,14 +144,14 @@ fn besides(json: &str, transport: &McpTransport) -> Option<Value> {
     let says_more = |value: &Value| {
         value.as_array().is_some_and(|list| list.iter().any(|entry| entry != &serde_json::json!({})))
     };
-    said.retain(|name, value| !known.contains(&&**name) && (name != list || says_more(value)));
-    (!said.is_empty()).then_some(Value::Object(said))
+    client_json.retain(|name, value| !known.contains(&&**name) && (name != list || says_more(value)));
+    (!client_json.is_empty()).then_some(Value::Object(client_json))
 }
 
 /// The members of a server that only its agent can connect to.
-fn other_members(mut said: serde_json::Map<String, Value>) -> Option<Value> {
-    said.retain(|name, _| name != "name" && name != "type");
-    (!said.is_empty()).then_some(Value::Object(said))
+fn other_members(mut client_json: serde_json::Map<String, Value>) -> Option<Value> {
+    client_json.retain(|name, _| name != "name" && name != "type");
+    (!client_json.is_empty()).then_some(Value::Object(client_json))
 }
 
 /// A server as it is stored: its name and where to read its values again, but none of the values.
@@ -220,13 +220,13 @@ mod tests {
     fn a_secret_value_is_not_printed() {
         let value = NamedValue { name: "TOKEN".into(), value: "s3cret".into() };
         assert_eq!(format!("{value:?}"), "NamedValue { name: \"TOKEN\", .. }");
-        let said = server(r#"{"name":"a","token":"s3cret"}"#);
-        assert!(!format!("{said:?}").contains("s3cret"), "{said:?}");
+        let client_json = server(r#"{"name":"a","token":"s3cret"}"#);
+        assert!(!format!("{client_json:?}").contains("s3cret"), "{client_json:?}");
     }
 
     fn server(json: &str) -> McpServer {
         let transport = McpTransport::Http { url: "u".into(), headers: Vec::new() };
-        McpServer::new("a", transport).said_as(ProtocolVersion::V1, json)
+        McpServer::new("a", transport).with_client_json(ProtocolVersion::V1, json)
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let transport = McpTransport::Http { url: "u".into(), headers };
         let json = r#"{"name":"a","type":"http","url":"u","headers":[{"name":"h","value":"given","more":"m"}],
             "env":[{"name":"n","value":"v"}],"auth":{"tokens":["s3cret",7,null,true]}}"#;
-        let mut told = McpServer::new("a", transport).said_as(ProtocolVersion::V1, json);
+        let mut told = McpServer::new("a", transport).with_client_json(ProtocolVersion::V1, json);
         let sorted = |server: &McpServer| {
             let mut secrets: Vec<String> = server.secrets().into_iter().map(str::to_owned).collect();
             secrets.sort();
@@ -262,8 +262,8 @@ mod tests {
         // Members of another transport are unknown here.
         let foreign = r#"{"name":"a","type":"http","url":"u","env":[{"name":"n","value":"v"}],"args":["x"]}"#;
         assert_ne!(server(plain), server(foreign));
-        assert_eq!(server(more).said(), Some((ProtocolVersion::V1, more)));
-        assert_eq!(server(more).only_known().said(), None);
+        assert_eq!(server(more).client_json(), Some((ProtocolVersion::V1, more)));
+        assert_eq!(server(more).only_known().client_json(), None);
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
     fn all_text_of_an_unknown_mcp_transport_is_secret() {
         let json = r#"{"name":"a","type":"_y","url":"u","env":[{"name":"n","value":"v"}],"q":1}"#;
         let server = McpServer::new("a", McpTransport::Other { kind: "_y".into() });
-        let server = server.said_as(ProtocolVersion::V2, json);
+        let server = server.with_client_json(ProtocolVersion::V2, json);
         let mut secrets = server.secrets();
         secrets.sort_unstable();
         assert_eq!(secrets, ["n", "u", "v"]);

@@ -56,7 +56,7 @@ impl AgentMemory {
     }
 
     /// Applies an update of the agent. A compaction counts only if nothing else is known to be missing.
-    pub fn hear(&mut self, update: &Update) {
+    pub fn apply_update(&mut self, update: &Update) {
         if let (Update::Compaction { status, .. }, Self::Whole) = (update, *self)
             && &**status == "completed"
         {
@@ -111,16 +111,16 @@ mod tests {
         let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay: Some(replay) };
         let mut memory = AgentMemory::default();
         for status in ["in_progress", "failed"] {
-            memory.hear(&compaction(status));
+            memory.apply_update(&compaction(status));
             assert_eq!(memory, AgentMemory::Whole, "{status}");
         }
-        memory.hear(&compaction("completed"));
+        memory.apply_update(&compaction("completed"));
         for replay in [ReplayVerdict::Same, ReplayVerdict::Longer, ReplayVerdict::Shorter] {
             memory.take(Seq(4), &restored(replay));
             assert_eq!(memory, AgentMemory::Compacted, "{replay:?}");
         }
         memory.take(Seq(4), &restored(ReplayVerdict::Different));
-        memory.hear(&compaction("completed"));
+        memory.apply_update(&compaction("completed"));
         assert_eq!(memory, AgentMemory::Another);
     }
 }

@@ -69,7 +69,7 @@ pub use ids::{
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use login::{
     LoginMethod, LoginMethodKind, LoginPolicy, LoginVariable, credential_token, credential_variable,
-    token_of_variable, ways_in_words,
+    join_login_methods, token_of_variable,
 };
 pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
 pub use memory::AgentMemory;

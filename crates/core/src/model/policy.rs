@@ -99,9 +99,9 @@ pub enum Permit {
         result: Option<Arc<str>>,
     },
     /// A client's answer to a permission request that selects no option: the result, a JSON object.
-    Unchosen(Arc<str>),
+    Unselected(Arc<str>),
     /// A client's answer to an elicitation: the result, a JSON object.
-    Elicited(Arc<str>),
+    ElicitationResult(Arc<str>),
     /// No client answers the elicitation.
     Declined,
     /// The turn is being cancelled, or the request was withdrawn.
@@ -147,7 +147,7 @@ stable_names! { UnattendedPolicy: Deny = "deny", Fail = "fail", Wait = "wait" }
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolUse {
     /// The protocol's `kind`.
-    pub said_kind: Option<Box<str>>,
+    pub protocol_kind: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
     /// The tool's own name, from the tool's input.
@@ -169,7 +169,7 @@ const KINDS: [(&str, &[&str]); 8] = [
 impl ToolUse {
     /// The kind that the agent sent, or else the one its title's first word means.
     pub fn kind_name(&self) -> &str {
-        if let Some(said) = &self.said_kind {
+        if let Some(said) = &self.protocol_kind {
             return said;
         }
         let Some(first) = self.first_word() else { return "other" };
@@ -202,7 +202,7 @@ impl ToolUse {
     #[must_use]
     pub fn or(self, earlier: &Self) -> Self {
         Self {
-            said_kind: self.said_kind.or_else(|| earlier.said_kind.clone()),
+            protocol_kind: self.protocol_kind.or_else(|| earlier.protocol_kind.clone()),
             title: self.title.or_else(|| earlier.title.clone()),
             name: self.name.or_else(|| earlier.name.clone()),
         }

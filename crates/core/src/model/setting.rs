@@ -81,7 +81,7 @@ pub struct OfferedSettings(pub Vec<OfferedSetting>);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordSettings {
     /// What was chosen, each setting once, in the order of the first choice.
-    pub wished: Vec<Setting>,
+    pub chosen: Vec<Setting>,
     /// The settings that the agent last sent.
     pub shown: OfferedSettings,
     /// The wishes that could not be restored when the session was last set up at the agent.
@@ -238,7 +238,7 @@ impl OfferedSettings {
 
     /// The setting that a wish applies to. A wish for a mode or a model applies to the matching option if the agent
     /// now offers that instead.
-    pub fn wished(&self, name: &SettingName) -> Option<&OfferedSetting> {
+    pub fn setting_for(&self, name: &SettingName) -> Option<&OfferedSetting> {
         match name {
             SettingName::Mode => self.mode(),
             model if model.is_own_model() => self.named(name).or_else(|| self.model()),
@@ -309,12 +309,12 @@ impl OfferedSettings {
 impl RecordSettings {
     /// The wished value of a setting.
     pub fn wish(&self, name: &SettingName) -> Option<&SettingValue> {
-        self.wished.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
+        self.chosen.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
     }
 
     /// The wish for an option (by id or category), or for the mode if `word` is `None`.
     pub fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
-        let meant = |name: &SettingName| self.wished.iter().find(|wish| wish.name == *name);
+        let meant = |name: &SettingName| self.chosen.iter().find(|wish| wish.name == *name);
         let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.shown.mode()?.name));
         match word {
             None => mode(),
@@ -327,31 +327,31 @@ impl RecordSettings {
     /// Stores a choice that the agent has accepted.
     pub fn choose(&mut self, chosen: Setting) {
         self.unmet.retain(|unmet| unmet.name != chosen.name);
-        match self.wished.iter_mut().find(|wish| wish.name == chosen.name) {
+        match self.chosen.iter_mut().find(|wish| wish.name == chosen.name) {
             Some(wish) => wish.value = chosen.value,
-            None => self.wished.push(chosen),
+            None => self.chosen.push(chosen),
         }
     }
 
     /// Removes these wishes.
     pub fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
-        self.wished.retain(|wish| !is_meant(wish));
-        let Self { wished, unmet, .. } = self;
-        unmet.retain(|unmet| wished.iter().any(|wish| wish.name == unmet.name));
+        self.chosen.retain(|wish| !is_meant(wish));
+        let Self { chosen, unmet, .. } = self;
+        unmet.retain(|unmet| chosen.iter().any(|wish| wish.name == unmet.name));
     }
 
     /// The wishes of a session whose settings no agent has sent here yet, as after an import. They are set when its
     /// agent starts.
     pub fn untried_wishes(&self) -> impl Iterator<Item = &Setting> {
         let is_unmet = |wish: &Setting| self.unmet.iter().any(|unmet| unmet.name == wish.name);
-        self.wished.iter().filter(move |wish| self.shown.0.is_empty() && !is_unmet(wish))
+        self.chosen.iter().filter(move |wish| self.shown.0.is_empty() && !is_unmet(wish))
     }
 
     /// The wishes that are known not to be in force: the wish, the current value if known, and the reason if known.
     pub fn open_wishes(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {
-        self.wished.iter().filter_map(|wish| {
+        self.chosen.iter().filter_map(|wish| {
             let unmet = self.unmet.iter().find(|unmet| unmet.name == wish.name).map(|unmet| &*unmet.reason);
-            let shown = self.shown.wished(&wish.name).and_then(|offered| offered.value.as_ref());
+            let shown = self.shown.setting_for(&wish.name).and_then(|offered| offered.value.as_ref());
             let is_open = unmet.is_some() || shown.is_some_and(|shown| *shown != wish.value);
             is_open.then_some((wish, shown, unmet))
         })

@@ -17,7 +17,7 @@ pub struct Turn {
     /// What the agent may do during the turn.
     pub policy: PermissionPolicy,
     /// How to restore the session for it, if necessary.
-    pub wishes: WakeOptions,
+    pub wake_options: WakeOptions,
     /// How long it may take.
     pub limits: TurnLimits,
     /// When it was accepted.
@@ -79,7 +79,7 @@ impl Turn {
     pub const NO_PROMPT: &str = "[]";
 
     /// Whether a client has prompted it.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_prompted(&self) -> bool {
         &*self.prompt != Self::NO_PROMPT
     }
 

@@ -111,13 +111,13 @@ pub struct SessionUsage {
 
 impl SessionUsage {
     /// The latest usage, from updates that come newest first, with the last known cost.
-    pub fn last(told: impl IntoIterator<Item = Update>) -> Option<Self> {
-        let mut told = told.into_iter().filter_map(|update| match update {
+    pub fn last(updates: impl IntoIterator<Item = Update>) -> Option<Self> {
+        let mut updates = updates.into_iter().filter_map(|update| match update {
             Update::Usage { usage, cost_stands } => Some((usage, cost_stands)),
             _ => None,
         });
-        let (mut last, mut cost_stands) = told.next()?;
-        while cost_stands && let Some((before, stands)) = told.next() {
+        let (mut last, mut cost_stands) = updates.next()?;
+        while cost_stands && let Some((before, stands)) = updates.next() {
             (last.cost, cost_stands) = (before.cost, stands);
         }
         Some(last)

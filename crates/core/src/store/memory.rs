@@ -355,7 +355,7 @@ impl RecordDraft {
                 self.record.scope = scope;
                 refuse_taken_scope(others, &self.record)?;
             }
-            Change::Place { cwd, real_cwd } => {
+            Change::WorkingDirectory { cwd, real_cwd } => {
                 (self.record.cwd, self.record.real_cwd) = (cwd, real_cwd);
                 refuse_taken_scope(others, &self.record)?;
             }
@@ -363,7 +363,7 @@ impl RecordDraft {
             Change::Memory(memory) => self.record.memory = memory,
             Change::RestoreError(error) => self.record.restore_error = error,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
-            Change::SpokenAt(at) => self.progress.spoken(at),
+            Change::LastActivity(at) => self.progress.spoken(at),
             Change::AgentCommand { program, args, protocol } => {
                 self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };
             }

@@ -81,7 +81,7 @@ pub enum Change {
     Scope(Option<Scope>),
     /// The record's new working directory. A directory where another open record has its scope fails with
     /// [`StoreError::ScopeTaken`].
-    Place {
+    WorkingDirectory {
         /// The directory as given.
         cwd: AbsolutePath,
         /// The same with all links resolved.
@@ -97,7 +97,7 @@ pub enum Change {
     AgentRun(AgentRun),
     /// The time of the last activity in the record, overriding the changes before it in the same append: for a
     /// conversation that took place outside acpx (an adopted session).
-    SpokenAt(Timestamp),
+    LastActivity(Timestamp),
     /// How to start the record's agent: a named agent may change its command.
     AgentCommand {
         /// The program to run.
@@ -150,7 +150,7 @@ pub trait Store: Send + Sync {
     /// [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; during a run of updates
     /// it may lag by less than a second. Without an event it is the time of the change of lineage or lifecycle, if
     /// that is later. A turn by itself does not move it, because a queued prompt is no activity of the agent. Nor
-    /// does a scope, a place, a setting, a run or a command line. A [`Change::SpokenAt`] sets it, overriding the
+    /// does a scope, a place, a setting, a run or a command line. A [`Change::LastActivity`] sets it, overriding the
     /// changes before it in the append.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 

@@ -76,7 +76,7 @@ impl Environment {
 
     /// Marks these variables as no secrets, although their names look like it.
     #[must_use]
-    pub(crate) fn telling(mut self, names: Vec<OsString>) -> Self {
+    pub(crate) fn with_plain(mut self, names: Vec<OsString>) -> Self {
         self.plain = names;
         self
     }

@@ -40,10 +40,10 @@ impl Leader {
     pub(super) fn start(command: &mut Command, grace: GracePeriods) -> io::Result<(Self, ChildPipes)> {
         // The waiting thread exists before the process, so that no process is left without one.
         let (hand_over, handed_over) = sync_channel::<(Child, Group)>(1);
-        let (told, phase) = watch::channel(Phase::Running);
+        let (phase_sender, phase) = watch::channel(Phase::Running);
         std::thread::Builder::new().name("agent-wait".into()).spawn(move || {
             if let Ok((child, group)) = handed_over.recv() {
-                group.wait_for(child, grace, &told);
+                group.wait_for(child, grace, &phase_sender);
             }
         })?;
         let mut child = children::start(command)?;
@@ -102,7 +102,7 @@ impl Group {
     }
 
     /// Waits for the leader, publishes its exit, and ends what it left in its group.
-    fn wait_for(&self, mut leader: Child, grace: GracePeriods, told: &watch::Sender<Phase>) {
+    fn wait_for(&self, mut leader: Child, grace: GracePeriods, phase_sender: &watch::Sender<Phase>) {
         // Notices the exit without reaping the leader: until it is reaped, its id cannot be reused.
         while let Err(rustix::io::Errno::INTR) =
             waitid(WaitId::Pid(self.id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
@@ -113,19 +113,19 @@ impl Group {
             *reaped = true;
             ProcessExit::from(children::reap(&mut leader))
         };
-        told.send_replace(Phase::Exited(exit.clone()));
-        let mut is_gone = self.is_gone_within(grace.term);
+        phase_sender.send_replace(Phase::Exited(exit.clone()));
+        let mut is_gone = self.exits_within(grace.term);
         if !is_gone {
             let _ = kill_process_group(self.id, Signal::KILL);
-            is_gone = self.is_gone_within(grace.term + SLACK);
+            is_gone = self.exits_within(grace.term + SLACK);
         }
-        told.send_replace(Phase::Over(
+        phase_sender.send_replace(Phase::Over(
             exit,
             if is_gone { TerminationOutcome::Gone } else { TerminationOutcome::Left },
         ));
     }
 
-    fn is_gone_within(&self, limit: Duration) -> bool {
+    fn exits_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while test_kill_process_group(self.id).is_ok() && self.has_living_members() {
             if Instant::now() >= deadline {

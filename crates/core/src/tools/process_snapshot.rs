@@ -21,15 +21,15 @@ use super::termination::{GracePeriods, POLL_INTERVAL, signal_process};
 /// Ends the processes that `find` returns, and what they start. A process that was found once stays in the set.
 pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: GracePeriods) -> SweepReport {
     let mut seen = Vec::new();
-    if !signal_until_gone(&mut find, &mut seen, Signal::TERM, grace.term) {
-        signal_until_gone(&mut find, &mut seen, Signal::KILL, grace.term);
+    if !signal_until_exited(&mut find, &mut seen, Signal::TERM, grace.term) {
+        signal_until_exited(&mut find, &mut seen, Signal::KILL, grace.term);
     }
     let (left, ended) = seen.into_iter().partition(|process: &SweptProcess| process.identity.is_alive());
     SweepReport { ended, left }
 }
 
 /// Signals everything that is found until nothing is left or the time is up.
-fn signal_until_gone(
+fn signal_until_exited(
     find: &mut impl FnMut() -> Vec<SweptProcess>,
     seen: &mut Vec<SweptProcess>,
     signal: Signal,

@@ -156,8 +156,9 @@ impl TerminalProcess {
         let output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
         let (leader, _) = spawner.start(command, grace).await?;
         let screen = Arc::new(Lock::new(Screen::new(line.screen_bytes())));
-        let (told, exit) = watch::channel(None);
-        let reading = TerminalReader { screen: Arc::clone(&screen), changed: Arc::clone(changed), told };
+        let (exit_sender, exit) = watch::channel(None);
+        let reading =
+            TerminalReader { screen: Arc::clone(&screen), changed: Arc::clone(changed), exit_sender };
         let mut tasks = JoinSet::new();
         tasks.spawn(reading.run(output, leader.phase.clone()));
         Ok(Self { leader, screen, exit, _reading: tasks, _spawner: spawner.clone() })
@@ -202,7 +203,7 @@ impl TerminalProcess {
 struct TerminalReader {
     screen: Arc<Lock<Screen>>,
     changed: Arc<Notify>,
-    told: watch::Sender<Option<ProcessExit>>,
+    exit_sender: watch::Sender<Option<ProcessExit>>,
 }
 
 impl TerminalReader {
@@ -217,7 +218,7 @@ impl TerminalReader {
             () = &mut reading => exited.await,
         };
         self.screen.lock().finish();
-        self.told.send_replace(Some(exit));
+        self.exit_sender.send_replace(Some(exit));
         self.changed.notify_one();
     }
 

@@ -37,7 +37,7 @@ async fn legacy_record_is_normalised() {
         events: 9,
         notes: vec![ImportNote::FromMessages],
     };
-    assert_eq!(report, ImportReport { taken: vec![taken], ..ImportReport::default() });
+    assert_eq!(report, ImportReport { imported: vec![taken], ..ImportReport::default() });
     let record = home.record("7f1c").await;
     let agent = AgentSpec::new("npx", ["-y", "my agent", "--acp"]);
     let created = Timestamp::parse("2026-02-20T08:00:00Z").unwrap();
@@ -87,7 +87,7 @@ async fn npm_acpx_record_is_imported_with_its_ids_and_agent_name() {
         events: 28,
         notes: Vec::new(),
     };
-    assert_eq!(report, ImportReport { taken: vec![taken], ..ImportReport::default() });
+    assert_eq!(report, ImportReport { imported: vec![taken], ..ImportReport::default() });
     let record = home.record(FULL).await;
     let inner = AgentSessionId::from_agent("inner-01a1e157-b524-7683-b8fb-2712436ab25d");
     assert_eq!(record.identity().agent_session, inner);

@@ -280,6 +280,7 @@ async fn listed(
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     let with = patient_session(settings);
     let session = &record.lineage.current().session;
-    let found = InterruptWatcher::new(None)?.during(Box::pin(engine.remote_session(&with, session))).await?;
+    let found =
+        InterruptWatcher::new(None)?.during(Box::pin(engine.find_agent_session(&with, session))).await?;
     Ok(found.map_err(CliError::from))
 }

@@ -119,7 +119,7 @@ mod tests {
             request: RequestId::new("q").unwrap(),
             prompt: "[]".into(),
             policy: PermissionPolicy::default(),
-            wishes: acpx_core::model::WakeOptions::default(),
+            wake_options: acpx_core::model::WakeOptions::default(),
             limits: acpx_core::model::TurnLimits::default(),
             queued_at: at(1),
             state: TurnState::Dispatched { at: at(2) },

@@ -56,7 +56,7 @@ async fn ask(
     let (mut cursor, mut all) = (written.or(cursor).map(str::to_owned), Vec::new());
     loop {
         let cwd = directory.map(|directory| directory.get(named));
-        let page = engine.remote_sessions(settings.new_session(), cwd, cursor.as_deref()).await?;
+        let page = engine.list_agent_sessions(settings.new_session(), cwd, cursor.as_deref()).await?;
         let Some(page) = page else { return Ok(None) };
         let is_listed = |session: &ListedSession| {
             let cwd = session.cwd.as_deref().and_then(|cwd| AbsolutePath::new(cwd).ok());

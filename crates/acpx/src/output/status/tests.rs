@@ -424,12 +424,12 @@ fn every_wait_reason_has_words_even_an_unknown_one() {
 fn imported_settings_are_in_the_status_before_the_agent_has_shown_any() {
     let id = |text: &str| SettingValue::Id(text.into());
     let wish = |name, value| Setting { name, value };
-    let wished = vec![
+    let chosen = vec![
         wish(SettingName::Mode, id("plan")),
         wish(SettingName::Option("effort".into()), id("high")),
         wish(SettingName::Option("model".into()), id("m1")),
     ];
-    let settings = RecordSettings { wished, ..RecordSettings::default() };
+    let settings = RecordSettings { chosen, ..RecordSettings::default() };
     let said = |settings: RecordSettings| {
         let record = Record { settings, ..bare_record() };
         let [text, _, json] = formats(|console| status(&idle(&record), console).unwrap());
@@ -456,7 +456,7 @@ fn status_shows_settings_and_requested_values_that_differ() {
         choices,
     };
     let settings = RecordSettings {
-        wished: vec![
+        chosen: vec![
             Setting { name: SettingName::Mode, value: id("plan") },
             Setting { name: option("web"), value: SettingValue::Flag(true) },
             Setting { name: option("gone"), value: id("x") },

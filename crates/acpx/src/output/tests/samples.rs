@@ -77,7 +77,7 @@ pub(crate) fn turn(id: u64, state: TurnState) -> Turn {
         request: RequestId::new(format!("q{id}")).unwrap(),
         prompt: "[]".into(),
         policy: PermissionPolicy::default(),
-        wishes: acpx_core::model::WakeOptions::default(),
+        wake_options: acpx_core::model::WakeOptions::default(),
         limits: acpx_core::model::TurnLimits::default(),
         queued_at: at(40 + i64::try_from(id).unwrap()),
         state,

@@ -19,16 +19,16 @@ fn permissions(editor: &mut Editor, place: &Place, meta: &Value) -> (bool, Value
     let prompt = json!([{ "type": "text", "text": "permission" }]);
     let params = json!({ "sessionId": session, "prompt": prompt, "_meta": { "acpx": meta } });
     let asked = editor.ask("session/prompt", params);
-    let mut is_asked = false;
+    let mut is_prompted = false;
     loop {
         let message = editor.hear();
         if message["method"] == "session/request_permission" {
-            is_asked = true;
+            is_prompted = true;
             let outcome = json!({ "outcome": { "outcome": "cancelled" } });
             editor.say(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": outcome }).to_string());
         } else if message["id"] == asked {
             let told = &message["result"]["_meta"]["acpx"];
-            return (is_asked, told["approved"].clone(), told["rejected"].clone());
+            return (is_prompted, told["approved"].clone(), told["rejected"].clone());
         }
     }
 }
@@ -45,9 +45,9 @@ fn policy_before_acp_applies_to_every_turn_without_its_own() {
         (&["--permission-policy", rules], &none, (false, 0, 1)),
         (&["--deny-all"], &own, (false, 1, 0)),
     ];
-    for (flags, meta, (is_asked, approved, rejected)) in cases {
+    for (flags, meta, (is_prompted, approved, rejected)) in cases {
         let seen = permissions(&mut editor(&place, flags), &place, meta);
-        assert_eq!(seen, (is_asked, json!(approved), json!(rejected)), "{flags:?} {meta}");
+        assert_eq!(seen, (is_prompted, json!(approved), json!(rejected)), "{flags:?} {meta}");
     }
 }
 

@@ -13,14 +13,14 @@ use super::to_json;
 /// The result for a decision: the client's own, if there is one.
 pub(super) fn result(decision: &Permit) -> String {
     let action = match decision {
-        Permit::Elicited(result) => return result.to_string(),
+        Permit::ElicitationResult(result) => return result.to_string(),
         Permit::Cancelled => acp::ElicitationAction::Cancel,
         Permit::Declined
         | Permit::Approve
         | Permit::Reject
         | Permit::Escalated(_)
         | Permit::Choose { .. }
-        | Permit::Unchosen(_) => acp::ElicitationAction::Decline,
+        | Permit::Unselected(_) => acp::ElicitationAction::Decline,
     };
     // It is the same in both versions.
     to_json(&acp::CreateElicitationResponse::new(action))

@@ -53,7 +53,7 @@ impl PermissionRequest {
         let text_of = |name: &str| params.get(name).and_then(Value::as_str).map(Into::into);
         tool_use.title = tool_use.title.or_else(|| text_of("title"));
         if params.pointer("/subject/type").is_some_and(|kind| kind == "command") {
-            tool_use.said_kind.get_or_insert_with(|| "execute".into());
+            tool_use.protocol_kind.get_or_insert_with(|| "execute".into());
         }
         let option = |option: &Value| {
             let text = |key: &str| option.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -93,7 +93,7 @@ impl PermissionRequest {
         match PermissionOutcome::read(result) {
             Some(PermissionOutcome::Selected(option)) => self.chosen(&option, Some(result)),
             Some(PermissionOutcome::Cancelled | PermissionOutcome::Unknown) => {
-                Permit::Unchosen(Arc::clone(result))
+                Permit::Unselected(Arc::clone(result))
             }
             None => Permit::Reject,
         }
@@ -133,7 +133,7 @@ impl PermissionRequest {
     /// The result for the agent, with the narrowest matching option.
     pub(super) fn result(&self, permit: &Permit) -> String {
         match permit {
-            Permit::Choose { result: Some(result), .. } | Permit::Unchosen(result) => result.to_string(),
+            Permit::Choose { result: Some(result), .. } | Permit::Unselected(result) => result.to_string(),
             other => json!({ "outcome": self.outcome(other) }).to_string(),
         }
     }
@@ -143,7 +143,9 @@ impl PermissionRequest {
             Permit::Approve => self.approval(),
             Permit::Reject | Permit::Escalated(_) => self.refusal(),
             Permit::Choose { option, .. } => Some(&**option),
-            Permit::Unchosen(_) | Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
+            Permit::Unselected(_) | Permit::Cancelled | Permit::Declined | Permit::ElicitationResult(_) => {
+                None
+            }
         };
         match chosen {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
@@ -234,7 +236,7 @@ pub(super) fn tool_use(call: &str) -> ToolUse {
     };
     let names = [input.name, input.tool, input.tool_name, name];
     ToolUse {
-        said_kind: non_empty(kind),
+        protocol_kind: non_empty(kind),
         title: non_empty(title),
         name: names.into_iter().find_map(non_empty),
     }
@@ -243,7 +245,7 @@ pub(super) fn tool_use(call: &str) -> ToolUse {
 /// The tool use of an update, with texts cut to the remembered length, and whether the call is new.
 pub(super) fn reported_tool(update: &str) -> (ToolUse, bool) {
     let mut tool = tool_use(update);
-    for text in [&mut tool.said_kind, &mut tool.title, &mut tool.name].into_iter().flatten() {
+    for text in [&mut tool.protocol_kind, &mut tool.title, &mut tool.name].into_iter().flatten() {
         if text.len() > REMEMBERED {
             *text = text[..text.floor_char_boundary(REMEMBERED)].into();
         }
@@ -395,7 +397,7 @@ mod tests {
         let command = r#"{"title":"Run","subject":{"type":"command","command":"ls","cwd":"/"},"options":[]}"#;
         assert_eq!(PermissionRequest::read(command, |_| None).tool.kind(), ToolKind::Other);
         let untold = r#"{"toolCall":{"toolCallId":"t"},"options":[]}"#;
-        let known = ToolUse { said_kind: Some("read".into()), ..ToolUse::default() };
+        let known = ToolUse { protocol_kind: Some("read".into()), ..ToolUse::default() };
         let read = PermissionRequest::read(untold, |id| (id == "t").then_some(&known));
         assert_eq!(read.tool.kind(), ToolKind::Reads);
         for unreadable in [untold, "null", "[]", r#"{"toolCall":7}"#] {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentProfile, AgentSessionId, AgentState, ErrorMeaning, ForwardId,
-    ProtocolVersion, StopReason, Timestamp, TurnStop, ways_in_words,
+    ProtocolVersion, StopReason, Timestamp, TurnStop, join_login_methods,
 };
 use crate::wire::json;
 use crate::wire::{RpcError, RpcMessage};
@@ -193,7 +193,7 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
         return refused;
     }
     // Some agents report their login methods only in the error that requires one.
-    let text = ways_in_words(&login_methods(speaker.version, &data));
+    let text = join_login_methods(&login_methods(speaker.version, &data));
     refused.offering(text.as_deref().or(speaker.ways))
 }
 

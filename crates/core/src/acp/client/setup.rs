@@ -206,7 +206,7 @@ struct ServerName {
 /// A server in the format of this version: as its client sent it, or else from the parsed fields. `None` for a
 /// transport that the version does not have; no agent of that version advertises it.
 fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
-    let said = server.said().and_then(|(sent_in, json)| server_between(sent_in, json, version).ok());
+    let said = server.client_json().and_then(|(sent_in, json)| server_between(sent_in, json, version).ok());
     let json = said.map(Cow::into_owned).or_else(|| match version {
         ProtocolVersion::V1 => server_v1(server).map(|server| to_json(&server)),
         ProtocolVersion::V2 => server_v2(server).map(|server| to_json(&server)),

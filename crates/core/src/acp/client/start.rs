@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
+use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, join_login_methods};
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::super::children::ChildSessions;
@@ -68,7 +68,7 @@ impl AgentConnection {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
-                let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
+                let login_ways = join_login_methods(&login_ways(&answer)).map(Into::into);
                 let is_host = acpx_peer::is_host(&answer);
                 let connection = Self {
                     agent,

@@ -149,7 +149,11 @@ impl ToolRequest {
             Self::Create(request) => (request.line(), request.program()),
             _ => (self.title(), None),
         };
-        Some(ToolUse { said_kind: Some(kind.into()), title: Some(title.into()), name: name.map(Into::into) })
+        Some(ToolUse {
+            protocol_kind: Some(kind.into()),
+            title: Some(title.into()),
+            name: name.map(Into::into),
+        })
     }
 
     /// The request as text for the user.

@@ -28,13 +28,13 @@ pub(crate) struct Login {
     agent: AgentSpec,
     pub(crate) way: String,
     /// Extra params of the client's request. They may contain a credential.
-    pub(crate) besides: Option<ExtraParams>,
+    pub(crate) extra_params: Option<ExtraParams>,
 }
 
 impl ClientLogin {
     /// Replaces the remembered login.
-    pub(crate) fn remember(&self, agent: AgentSpec, way: &str, besides: Option<ExtraParams>) {
-        self.0.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), besides }));
+    pub(crate) fn remember(&self, agent: AgentSpec, way: &str, extra_params: Option<ExtraParams>) {
+        self.0.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), extra_params }));
     }
 
     /// Forgets the remembered login.
@@ -72,7 +72,7 @@ impl Login {
     /// Every text in the extra params. Any of them may be a credential.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut texts = Vec::new();
-        let mut open: Vec<Value> = self.besides.iter().flat_map(ExtraParams::values).collect();
+        let mut open: Vec<Value> = self.extra_params.iter().flat_map(ExtraParams::values).collect();
         while let Some(value) = open.pop() {
             match value {
                 Value::String(text) => texts.push(text),

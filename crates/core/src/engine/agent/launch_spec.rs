@@ -29,7 +29,7 @@ pub(crate) struct LaunchSpec {
     /// The login of the client that provided the environment.
     pub(crate) logged_in: ClientLogin,
     /// Extra params of the client request that makes the agent start.
-    pub(crate) besides: Option<ExtraParams>,
+    pub(crate) extra_params: Option<ExtraParams>,
     /// Client capabilities that only the agent understands.
     pub(crate) capabilities: Option<ExtraParams>,
     /// The start wait of that client, if it set one.
@@ -50,9 +50,9 @@ pub(crate) struct PersistedLaunchSpec {
 impl LaunchSpec {
     /// The spec of a new session's agent, in this real directory.
     pub(crate) fn of_new(new: &NewSession, real_cwd: AbsolutePath) -> Self {
-        let NewSession { agent, additional_directories, besides, start_wait, .. } = new.clone();
+        let NewSession { agent, additional_directories, extra_params, start_wait, .. } = new.clone();
         let real_cwd = Some(real_cwd);
-        Self { agent, real_cwd, additional_directories, besides, start_wait, ..Self::alone(new.clone()) }
+        Self { agent, real_cwd, additional_directories, extra_params, start_wait, ..Self::alone(new.clone()) }
     }
 
     /// The spec of an agent that will have no session.
@@ -73,7 +73,7 @@ impl LaunchSpec {
             mcp_servers,
             login: Some(login),
             logged_in,
-            besides: None,
+            extra_params: None,
             capabilities,
             start_wait: None,
             words: OutputTail::default(),
@@ -121,13 +121,13 @@ impl LaunchSpec {
             additional_directories,
             login,
             logged_in,
-            besides,
+            extra_params,
             capabilities,
             start_wait,
             ..
         } = launch_values;
         self.asked_by = cwd;
-        self.besides = besides;
+        self.extra_params = extra_params;
         self.capabilities = capabilities;
         self.start_wait = start_wait;
         if let Some(directories) = additional_directories {

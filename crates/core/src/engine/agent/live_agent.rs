@@ -104,15 +104,15 @@ pub(crate) async fn start(
     mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Started {
-    if let Some(mut gone) = predecessor {
+    if let Some(mut exited) = predecessor {
         // Agents refuse a second process on the same session as "busy".
-        drop(gone.wait_for(|gone| *gone).await);
+        drop(exited.wait_for(|exited| *exited).await);
     }
     // The secrets of this login are masked in the agent's lines, even if the client logs in or out during the start.
     launch.logged_in = launch.logged_in.as_it_is();
     let told = launch.public_paths(&shared.disk).await;
     let files = Files::new(launch.roots(&shared.disk).await?, shared.disk.clone());
-    launch.environment = launch.environment.with(RECORD_VARIABLE, mark).telling(told);
+    launch.environment = launch.environment.with(RECORD_VARIABLE, mark).with_plain(told);
     let LaunchSpec { agent, cwd, environment, .. } = &launch;
     let strays = shared.strays(mark);
     let EngineContext { settings, spawner, .. } = &shared;
@@ -255,20 +255,20 @@ pub(crate) async fn end_strays(
 pub(crate) struct Leftover {
     pub(crate) task: JoinHandle<AgentExitReport>,
     /// True once the clean-up is finished.
-    pub(crate) gone: watch::Receiver<bool>,
+    pub(crate) exited: watch::Receiver<bool>,
     /// The stored run with its end, to be amended if a process could not be ended.
     pub(crate) run: Option<AgentRun>,
 }
 
 impl Leftover {
     pub(crate) fn of(agent: LiveAgent, grace: GracePeriods) -> Self {
-        let (told, gone) = watch::channel(false);
+        let (told, exited) = watch::channel(false);
         let task = tokio::spawn(async move {
             let report = agent.end(grace).await;
             told.send_replace(true);
             report
         });
-        Self { task, gone, run: None }
+        Self { task, exited, run: None }
     }
 
     /// The amended run, if a process could not be ended.
@@ -613,7 +613,7 @@ mod tests {
         };
         let told = launch.public_paths(&Disk::default()).await;
         assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
-        launch.environment = launch.environment.telling(told);
+        launch.environment = launch.environment.with_plain(told);
         let said = |secrets: [&str; 8]| {
             format!(
                 "{}, {home}/a, {home}:/, /home/me/x, seven77, production, eu-central-1",
@@ -633,7 +633,7 @@ mod tests {
         };
         let leftover = |run| Leftover {
             task: tokio::spawn(async { AgentExitReport::default() }),
-            gone: watch::channel(true).1,
+            exited: watch::channel(true).1,
             run,
         };
         let amended = leftover(Some(run("signal 9"))).amended(TerminationOutcome::Left);

@@ -13,7 +13,7 @@ use crate::acp::client::{
     RedactedLine,
 };
 use crate::acp::login_ways;
-use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, Seq, ways_in_words};
+use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, Seq, join_login_methods};
 use crate::wire::RpcError;
 
 use super::launch_spec::LaunchSpec;
@@ -38,7 +38,7 @@ pub(crate) async fn at_start(
     let label = || launch.agent.label().into_owned();
     let Some(request) = repeated(connection, launch).or_else(|| by_credential(connection, launch, &ways))
     else {
-        return match (policy, ways_in_words(&ways)) {
+        return match (policy, join_login_methods(&ways)) {
             (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
             _ => Ok(()),
         };
@@ -65,7 +65,7 @@ pub(crate) async fn at_start(
 /// persisted.
 fn repeated(connection: &AgentConnection, launch: &LaunchSpec) -> Option<OutgoingLine> {
     let login = launch.logged_in.with(&launch.agent)?;
-    let request = connection.login(&login.way, login.besides.as_ref())?;
+    let request = connection.login(&login.way, login.extra_params.as_ref())?;
     Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
 }
 

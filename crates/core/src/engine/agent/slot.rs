@@ -152,7 +152,7 @@ impl AgentSlot {
 
     /// Starts an agent, once the leftovers of the last one are cleared.
     pub(crate) fn start(&mut self, record: RecordId, launch: LaunchSpec, shared: EngineContext) {
-        let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
+        let predecessor = self.leftover.as_ref().map(|leftover| leftover.exited.clone());
         self.starting = Some(Box::pin(live_agent::start_for(record, launch, shared, predecessor)));
     }
 

@@ -20,7 +20,7 @@ pub struct Prompt {
     pub(crate) request: RequestId,
     pub(crate) restore: RestoreSession,
     pub(crate) client: Option<ClientName>,
-    pub(crate) besides: Option<ExtraParams>,
+    pub(crate) extra_params: Option<ExtraParams>,
     pub(crate) limits: TurnLimits,
     /// How much of the turn's time limit had passed when the prompt arrived.
     pub(crate) spent: Duration,
@@ -69,7 +69,7 @@ impl Prompt {
         let request = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::unchanged());
         let (limits, spent) = (TurnLimits::default(), Duration::ZERO);
-        Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits, spent })
+        Ok(Self { blocks, policy, request, restore, client: None, extra_params: None, limits, spent })
     }
 
     /// Sets how long the turn may take.
@@ -116,8 +116,8 @@ impl Prompt {
     /// Sets the client's extra params, which are forwarded unchanged. They live in memory: a prompt that was queued
     /// when its host died is sent without them.
     #[must_use]
-    pub fn with_besides(mut self, besides: Option<ExtraParams>) -> Self {
-        self.besides = besides;
+    pub fn with_extra_params(mut self, extra_params: Option<ExtraParams>) -> Self {
+        self.extra_params = extra_params;
         self
     }
 

@@ -27,7 +27,7 @@ pub struct NewSession {
     /// The MCP servers the agent connects to.
     pub mcp_servers: Servers,
     /// Extra params of the client's request, forwarded unchanged.
-    pub besides: Option<ExtraParams>,
+    pub extra_params: Option<ExtraParams>,
     /// Client capabilities that only the agent understands, sent with `initialize`.
     pub capabilities: Option<ExtraParams>,
     /// What to do if the agent offers logins and no credential is known.
@@ -54,7 +54,7 @@ pub struct RestoreSession {
     /// The agent's whole environment, if it has to be started. An empty one keeps that of the last client.
     pub environment: Environment,
     /// Extra params of the client's request, forwarded unchanged if the agent has to be started.
-    pub besides: Option<ExtraParams>,
+    pub extra_params: Option<ExtraParams>,
     /// Client capabilities that only the agent understands, if it has to be started.
     pub capabilities: Option<ExtraParams>,
     /// What to do if the agent offers logins and no credential is known, if it has to be started.
@@ -78,7 +78,7 @@ impl RestoreSession {
             agent: None,
             cwd: None,
             environment,
-            besides: None,
+            extra_params: None,
             capabilities: None,
             login: LoginPolicy::default(),
             logged_in: ClientLogin::default(),
@@ -125,7 +125,7 @@ impl NewSession {
             additional_directories: Vec::new(),
             environment,
             mcp_servers: Servers::default(),
-            besides: None,
+            extra_params: None,
             capabilities: None,
             login: LoginPolicy::default(),
             logged_in: ClientLogin::default(),

@@ -18,7 +18,7 @@ use crate::store::{SessionWriter, Store};
 use super::prompt::TurnTicket;
 use crate::engine::permissions::request::ResponderRequest;
 use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
-use crate::engine::session::commands::{Forgetting, MoveError, OpenTurnRef, SessionCommand};
+use crate::engine::session::commands::{MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
 use crate::engine::session::exit_reason::ExitReasonCell;
 use crate::engine::session::journal::ScopeSuccessor;
 use crate::engine::session::replies::{Deletion, PromptWaiter, WakeReply};
@@ -87,13 +87,13 @@ impl Session {
         tail: Arc<EventTail>,
         shared: &EngineContext,
     ) -> (Self, StatusPublisher) {
-        let (told, status) = watch::channel(SessionStatus::default());
-        let (telling, offers) = watch::channel(AgentOffer::default());
+        let (publisher, status) = watch::channel(SessionStatus::default());
+        let (with_plain, offers) = watch::channel(AgentOffer::default());
         let exit_reason = ExitReasonCell::default();
         let held = shared.holds.of(&record);
-        let told = StatusPublisher {
-            status: told,
-            offers: telling,
+        let publisher = StatusPublisher {
+            status: publisher,
+            offers: with_plain,
             held: held.subscribe(),
             _holds: held.clone(),
             exit_reason: exit_reason.clone(),
@@ -114,7 +114,7 @@ impl Session {
             exit_reason,
             longest_prompt,
         };
-        (session, told)
+        (session, publisher)
     }
 
     /// Whether the session's task takes no more commands.
@@ -247,7 +247,7 @@ impl Session {
     }
 
     /// Queues a prompt. The responder receives the agent's requests, if the prompt's policy is to ask.
-    pub async fn prompt_asking(
+    pub async fn prompt_with_responder(
         &self,
         prompt: Prompt,
         responder: mpsc::Sender<ResponderRequest>,
@@ -294,8 +294,11 @@ impl Session {
     }
 
     /// Sets the responder for turns whose own client is not known any more.
-    pub async fn set_advisor(&self, responder: mpsc::Sender<ResponderRequest>) -> Result<(), SessionError> {
-        self.send(SessionCommand::Advise(responder)).await
+    pub async fn set_fallback_responder(
+        &self,
+        responder: mpsc::Sender<ResponderRequest>,
+    ) -> Result<(), SessionError> {
+        self.send(SessionCommand::SetFallbackResponder(responder)).await
     }
 
     /// Forwards a request to the agent outside any turn, such as for another mode. Starts the agent if necessary.
@@ -361,9 +364,9 @@ impl Session {
     pub async fn cancel_with(
         &self,
         turn: Option<TurnId>,
-        besides: Option<ExtraParams>,
+        extra_params: Option<ExtraParams>,
     ) -> Result<(), SessionError> {
-        self.send(SessionCommand::Cancel(turn, besides)).await
+        self.send(SessionCommand::Cancel(turn, extra_params)).await
     }
 
     /// The open turns: the running one first, then the queued ones in order.
@@ -376,9 +379,9 @@ impl Session {
     pub(crate) async fn cancel_turns(
         &self,
         turns: Vec<TurnId>,
-        besides: Option<ExtraParams>,
+        extra_params: Option<ExtraParams>,
     ) -> Result<Option<Seq>, SessionError> {
-        self.ask(|reply| SessionCommand::CancelTurns(turns, besides, reply)).await
+        self.ask(|reply| SessionCommand::CancelTurns(turns, extra_params, reply)).await
     }
 
     /// Moves the record to another directory, given with its real path; its session is restored there. Ends its agent,
@@ -419,8 +422,8 @@ impl Session {
     }
 
     /// Closes the session and deletes the record. Returns the agent's reply to `session/delete`.
-    pub(crate) async fn delete(&self, besides: Option<ExtraParams>) -> Result<Deletion, SessionError> {
-        self.ask(|reply| SessionCommand::Delete(besides, reply)).await
+    pub(crate) async fn delete(&self, extra_params: Option<ExtraParams>) -> Result<Deletion, SessionError> {
+        self.ask(|reply| SessionCommand::Delete(extra_params, reply)).await
     }
 
     /// Deletes the record, unless it was prompted since the session began.
@@ -445,15 +448,15 @@ impl Session {
 
     /// Ends the agent and keeps the session, if no turn runs or is queued. The next prompt restores it.
     pub async fn park(&self) -> Result<(), SessionError> {
-        self.end_agent(Forgetting::Allowed).await
+        self.end_agent(UnrestorablePark::Allowed).await
     }
 
     /// Parks the session, unless its agent cannot restore it and would lose its memory.
     pub async fn park_if_restorable(&self) -> Result<(), SessionError> {
-        self.end_agent(Forgetting::Unwanted).await
+        self.end_agent(UnrestorablePark::Refused).await
     }
 
-    async fn end_agent(&self, forgetting: Forgetting) -> Result<(), SessionError> {
+    async fn end_agent(&self, forgetting: UnrestorablePark) -> Result<(), SessionError> {
         let parked = self.ask(|reply| SessionCommand::Park(forgetting, reply)).await?;
         if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
     }

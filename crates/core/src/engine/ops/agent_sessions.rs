@@ -51,7 +51,7 @@ pub enum AtAgent {
 impl Engine {
     /// A page of the agent's own sessions; `None` if it does not support listing. An agent that is started for this is
     /// ended before this returns.
-    pub async fn remote_sessions(
+    pub async fn list_agent_sessions(
         &self,
         with: NewSession,
         cwd: Option<&AbsolutePath>,
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Looks a session up in the agent's own list.
-    pub async fn remote_session(
+    pub async fn find_agent_session(
         &self,
         with: &NewSession,
         session: &AcpSessionId,
@@ -113,7 +113,7 @@ impl Engine {
         with: NewSession,
         session: &AcpSessionId,
     ) -> Result<bool, SessionError> {
-        let query = AgentQuery::Delete(session.clone(), with.besides.clone());
+        let query = AgentQuery::Delete(session.clone(), with.extra_params.clone());
         match self.query(with, query).await? {
             Some(AgentResponse::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
             _ => Ok(false),
@@ -153,7 +153,7 @@ impl Engine {
         let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
         let agent = kept.agent.label().into_owned();
         let method = "session/delete".to_owned();
-        match self.delete_here(record, launch_values.besides.clone()).await? {
+        match self.delete_here(record, launch_values.extra_params.clone()).await? {
             Deletion::NotRunning => {
                 let asked = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
                 let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
@@ -170,11 +170,11 @@ impl Engine {
     async fn delete_here(
         &self,
         record: &RecordId,
-        besides: Option<ExtraParams>,
+        extra_params: Option<ExtraParams>,
     ) -> Result<Deletion, SessionError> {
         loop {
             let deleted = match self.attach(record, &RestoreSession::unchanged()).await {
-                Ok(session) => match session.delete(besides.clone()).await {
+                Ok(session) => match session.delete(extra_params.clone()).await {
                     // The session ended before it received this; the next attempt starts it again.
                     Err(SessionError::ShutDown(_)) => continue,
                     deleted => deleted,
@@ -199,8 +199,8 @@ impl Engine {
             SessionError::from(AgentError::NotOffered { agent, method })
         };
         let new = NewSession::new(agent.clone(), cwd, launch_values.environment);
-        let RestoreSession { besides, capabilities, logged_in, .. } = launch_values;
-        let with = NewSession { besides, capabilities, logged_in, ..new };
+        let RestoreSession { extra_params, capabilities, logged_in, .. } = launch_values;
+        let with = NewSession { extra_params, capabilities, logged_in, ..new };
         let known = self.known_capabilities(with.clone()).await?;
         if known.is_some_and(|known| !known.sessions.delete) {
             return Err(not_offered());

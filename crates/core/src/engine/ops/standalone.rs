@@ -73,18 +73,19 @@ impl Engine {
         way: &str,
         responder: mpsc::Sender<ResponderRequest>,
     ) -> Result<(), SessionError> {
-        let (agent, logged_in, besides) = (with.agent.clone(), with.logged_in.clone(), with.besides.clone());
-        let request = |connection: &AgentConnection| connection.login(way, besides.as_ref());
+        let (agent, logged_in, extra_params) =
+            (with.agent.clone(), with.logged_in.clone(), with.extra_params.clone());
+        let request = |connection: &AgentConnection| connection.login(way, extra_params.as_ref());
         self.authenticate(with, ("authenticate", LOGIN_LIMIT), Some(&responder), request).await?;
-        logged_in.remember(agent, way, besides);
+        logged_in.remember(agent, way, extra_params);
         Ok(())
     }
 
     /// Logs the user out. No login is repeated from then on, even if the agent does not support logout.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
         with.logged_in.forget();
-        let besides = with.besides.clone();
-        let request = |connection: &AgentConnection| connection.logout(besides.as_ref());
+        let extra_params = with.extra_params.clone();
+        let request = |connection: &AgentConnection| connection.logout(extra_params.as_ref());
         self.authenticate(with, ("logout", LOGOUT_LIMIT), None, request).await
     }
 

@@ -199,7 +199,7 @@ impl Permissions {
 /// Maps a client's decision to an elicitation. An unsuitable decision declines it.
 pub(crate) fn elicited(decision: ClientDecision) -> Permit {
     match decision {
-        ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::ElicitationResult(result),
         ClientDecision::Cancel => Permit::Cancelled,
         ClientDecision::Say(_)
         | ClientDecision::Choose(_)

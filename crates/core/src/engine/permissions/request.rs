@@ -153,7 +153,7 @@ impl ResponderRequest {
 
     /// Reports that a person is asked or awaited, so that the session can record it. A client that decides by itself
     /// does not call this.
-    pub fn waits_for_somebody(&mut self) {
+    pub fn report_pending(&mut self) {
         if let Some(put) = self.put.take() {
             // The receiver may be gone.
             let _unheard = put.send(());
@@ -174,9 +174,9 @@ impl ResponderRequest {
 
 /// Sends a request to the responder, if there is one. Without an answer, the pending decision resolves to none.
 pub(crate) fn put(asked: RequestDetails, responder: Option<&ResponderSender>) -> PendingDecision {
-    let ((reply, answer), (told, put)) = (oneshot::channel(), oneshot::channel());
+    let ((reply, answer), (pending, put)) = (oneshot::channel(), oneshot::channel());
     if let Some(responder) = responder {
-        match responder.try_send(ResponderRequest { asked, reply, put: Some(told) }) {
+        match responder.try_send(ResponderRequest { asked, reply, put: Some(pending) }) {
             // A client with too many pending requests gets no more, and has not approved this one.
             Err(TrySendError::Full(question)) => {
                 let decision = match (question.kind(), question.offer()) {
@@ -416,8 +416,8 @@ mod tests {
         let ask = AgentRequestId("1".into());
         consultations.put(ask.clone(), question(), Some(&responder));
         let mut question = asked.recv().await.unwrap();
-        question.waits_for_somebody();
-        question.waits_for_somebody();
+        question.report_pending();
+        question.report_pending();
         question.answer(ClientDecision::Approve);
         assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
         assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Approve)));
@@ -430,12 +430,12 @@ mod tests {
         // The event of the first request is not read before that request is withdrawn and another one is sent.
         consultations.put(ask.clone(), question(), Some(&responder));
         let mut first = asked.recv().await.unwrap();
-        first.waits_for_somebody();
+        first.report_pending();
         tokio::task::yield_now().await;
         consultations.withdraw(&ask);
         consultations.put(ask.clone(), question(), Some(&responder));
         let mut second = asked.recv().await.unwrap();
-        second.waits_for_somebody();
+        second.report_pending();
         assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
         first.withdrawn().await;
         assert!(!first.answer(ClientDecision::Approve));

@@ -45,7 +45,7 @@ impl MemoryTracker {
 
     /// Applies an update of the agent.
     pub(crate) fn apply_update(&mut self, update: &Update) {
-        self.memory.hear(update);
+        self.memory.apply_update(update);
     }
 
     /// Marks a turn that the agent is about to begin by itself.

@@ -24,9 +24,9 @@ use crate::engine::permissions::request::ResponderSender;
 use crate::engine::{Prompt, RestoreSession};
 
 /// Whether an agent may be parked that cannot restore its session.
-pub(crate) enum Forgetting {
+pub(crate) enum UnrestorablePark {
     Allowed,
-    Unwanted,
+    Refused,
 }
 
 /// Why a record cannot be moved.
@@ -57,7 +57,7 @@ pub(crate) enum SessionCommand {
     /// Attaches to a turn again and receives its pending requests.
     Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     /// Sets the client for requests of turns without a client.
-    Advise(ResponderSender),
+    SetFallbackResponder(ResponderSender),
     /// Forwards a request to the agent, outside any turn.
     Pass(Box<RestoreSession>, ForwardedRequest, ForwardReply),
     /// Withdraws a forwarded request.
@@ -75,7 +75,7 @@ pub(crate) enum SessionCommand {
     TakeBack(oneshot::Sender<Deletion>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(Option<ExtraParams>, oneshot::Sender<Deletion>),
-    Park(Forgetting, oneshot::Sender<bool>),
+    Park(UnrestorablePark, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     HasDirectories(Vec<AbsolutePath>, oneshot::Sender<bool>),
     /// Reports what the session waits for.
@@ -113,7 +113,9 @@ impl SessionTask {
             SessionCommand::Wake(restore, reply) => self.wake(*restore, reply),
             SessionCommand::Return(session, restore, reply) => self.return_to(session, *restore, reply),
             SessionCommand::Prompt { prompt, waiter } => self.prompt(*prompt, waiter).await?,
-            SessionCommand::Advise(responder) => self.replies.default_responder = Some(responder),
+            SessionCommand::SetFallbackResponder(responder) => {
+                self.replies.default_responder = Some(responder)
+            }
             SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {
                 self.replies.forwards.remove(&pass);
@@ -141,7 +143,7 @@ impl SessionTask {
             }
             SessionCommand::TakeBack(reply) => self.delete(None, reply),
             SessionCommand::Delete(extra_params, reply) => self.delete(extra_params, reply),
-            SessionCommand::Park(Forgetting::Unwanted, reply) if self.machine.has_only_memory() => {
+            SessionCommand::Park(UnrestorablePark::Refused, reply) if self.machine.has_only_memory() => {
                 send(reply, false);
             }
             SessionCommand::Park(_, reply) => {
@@ -251,13 +253,13 @@ impl SessionTask {
     }
 
     async fn prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
-        let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
+        let Prompt { blocks, policy, request, restore, client, extra_params, limits, spent } = prompt;
         if self.replies.has_prompt(&request) || self.journal.turn_of(&request).await?.is_some() {
             send(waiter.accepted, Err(PromptRefusal::RequestExists));
             return Ok(());
         }
         let options = restore.options;
-        self.replies.add_prompt(request.clone(), waiter, client, besides, restore);
+        self.replies.add_prompt(request.clone(), waiter, client, extra_params, restore);
         self.feed(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
         self.timers.began_before(&self.machine, &request, spent);
         Ok(())
@@ -337,7 +339,7 @@ impl SessionTask {
         let is_unread =
             matches!(what, WaitCondition::Answer(_) | WaitCondition::TurnEnd) && self.agent.is_behind();
         let (is_away, since) = (self.agent.is_away(), self.now());
-        Some(WaitReason { what, is_served, is_unread, is_away, question, since, heard: None })
+        Some(WaitReason { what, is_served, is_unread, is_away, question, since, last_message: None })
     }
 
     /// The error for a client whose start wait passed before the session was restored or the agent replied to a

@@ -94,7 +94,7 @@ impl SessionTask {
                 self.journal.set_memory(self.memory.memory());
             }
             Effect::ReplyWake(Ok(how)) => self.memory.awake(*how),
-            Effect::SaveTurn(turn) if !turn.is_asked() => self.memory.begins_unasked(turn.id),
+            Effect::SaveTurn(turn) if !turn.is_prompted() => self.memory.begins_unasked(turn.id),
             _ => {}
         }
     }
@@ -196,9 +196,9 @@ impl SessionTask {
             Permit::Approve | Permit::Choose { approves: true, .. } => {
                 return self.execute_tool(&origin, tool);
             }
-            Permit::Cancelled | Permit::Unchosen(_) => RpcError::request_cancelled(),
+            Permit::Cancelled | Permit::Unselected(_) => RpcError::request_cancelled(),
             Permit::Escalated(rule) => denied(tool.request.method(), Some(rule)),
-            Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
+            Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::ElicitationResult(_) => {
                 denied(tool.request.method(), None)
             }
         };
@@ -327,7 +327,7 @@ impl SessionTask {
             cwd: &self.launch.cwd,
             additional_directories: &self.launch.additional_directories,
             mcp_servers: &self.launch.mcp_servers.list,
-            extra_params: self.launch.besides.as_ref(),
+            extra_params: self.launch.extra_params.as_ref(),
         };
         if call == AgentCall::New {
             return Some(connection.new_session(workspace));
@@ -341,9 +341,9 @@ impl SessionTask {
                 let from = |seq| {
                     ExtraParams::with_ours(workspace.extra_params, "replayFrom", &Cursor::json_from(seq))
                 };
-                let besides = missed.map(from);
+                let extra_params = missed.map(from);
                 let workspace = SessionWorkspace {
-                    extra_params: besides.as_ref().or(workspace.extra_params),
+                    extra_params: extra_params.as_ref().or(workspace.extra_params),
                     ..workspace
                 };
                 Some(connection.resume()?.request(session, workspace))
@@ -356,14 +356,14 @@ impl SessionTask {
                 Some(Ok(connection.list()?.request(cwd, None)))
             }
             AgentCall::Prompt { turn, prompt, carry_history } => {
-                let mut besides = self.replies.extra_params_of(turn).cloned();
+                let mut extra_params = self.replies.extra_params_of(turn).cloned();
                 if let Some(request) = self.machine.running_request().filter(|_| remote_host.is_some()) {
                     let name = json_string(&acpx_peer::name_of(self.journal.record(), request.as_str()));
-                    besides = Some(ExtraParams::with_ours(besides.as_ref(), "requestId", &name));
+                    extra_params = Some(ExtraParams::with_ours(extra_params.as_ref(), "requestId", &name));
                 }
                 let history = self.restore.transcript.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
-                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), extra_params.as_ref()))
             }
             AgentCall::Set(setting) => Some(connection.set(&setting, session)),
             AgentCall::Forward(ForwardedRequest { id, method, params, .. }) => {
@@ -371,12 +371,12 @@ impl SessionTask {
             }
             AgentCall::CancelForward(pass) => Some(Ok(connection.withdraw(pass)?)),
             AgentCall::Cancel => {
-                let besides = self.replies.cancel_params.as_ref();
+                let extra_params = self.replies.cancel_params.as_ref();
                 let left = remote_host.and_then(RemoteHostState::left).map(|prompt| {
                     let name = json_string(&acpx_peer::name_of(self.journal.record(), prompt));
-                    ExtraParams::with_ours(besides, "requestId", &name)
+                    ExtraParams::with_ours(extra_params, "requestId", &name)
                 });
-                Some(Ok(connection.cancel(session, left.as_ref().or(besides))))
+                Some(Ok(connection.cancel(session, left.as_ref().or(extra_params))))
             }
             AgentCall::Close => Some(Ok(connection.close()?.request(session))),
             AgentCall::Delete => {

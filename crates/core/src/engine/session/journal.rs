@@ -77,7 +77,7 @@ pub(crate) struct SessionJournal {
     /// The record that gets the scope once this one is closed.
     successor: Option<ScopeSuccessor>,
     /// The time of the last message that was exchanged outside acpx, until one is exchanged here.
-    spoken_elsewhere: Option<Timestamp>,
+    external_activity: Option<Timestamp>,
 }
 
 /// The record that gets the scope of a closed one.
@@ -120,8 +120,8 @@ impl SessionJournal {
         let lineage = record.lineage.current_index();
         let stage = Stage::Kept(writer);
         let journal = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
-        let spoken_elsewhere = record.spoken_elsewhere();
-        Self { has_title: record.title.is_some(), memory: record.memory, spoken_elsewhere, ..journal }
+        let external_activity = record.external_activity();
+        Self { has_title: record.title.is_some(), memory: record.memory, external_activity, ..journal }
     }
 
     fn new(
@@ -147,7 +147,7 @@ impl SessionJournal {
             has_turn: false,
             memory: AgentMemory::default(),
             successor: None,
-            spoken_elsewhere: None,
+            external_activity: None,
         }
     }
 
@@ -199,7 +199,7 @@ impl SessionJournal {
         self.next = self.next.next();
         self.bytes += event.body.len();
         if turn.is_some() {
-            self.spoken_elsewhere = None;
+            self.external_activity = None;
         }
         self.changes.push(Change::Event(event));
     }
@@ -270,8 +270,8 @@ impl SessionJournal {
     /// times in the future.
     pub(crate) fn note_external_message(&mut self, now: Timestamp, at: Timestamp) {
         let is_unborn = matches!(self.stage, Stage::Unborn(..));
-        if at < now && (is_unborn || self.spoken_elsewhere.is_some_and(|known| known < at)) {
-            self.spoken_elsewhere = Some(at);
+        if at < now && (is_unborn || self.external_activity.is_some_and(|known| known < at)) {
+            self.external_activity = Some(at);
         }
     }
 
@@ -328,7 +328,8 @@ impl SessionJournal {
                 Ok(())
             }
             Stage::Kept(writer) => {
-                let mut changes = vec![Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() }];
+                let mut changes =
+                    vec![Change::WorkingDirectory { cwd: cwd.clone(), real_cwd: real_cwd.clone() }];
                 if drops_scope {
                     changes.insert(0, Change::Scope(None));
                 }
@@ -393,7 +394,7 @@ impl SessionJournal {
             Stage::Kept(_) if self.changes.is_empty() => return Ok(()),
             Stage::Kept(_) => None,
         };
-        self.changes.extend(self.spoken_elsewhere.map(Change::SpokenAt));
+        self.changes.extend(self.external_activity.map(Change::LastActivity));
         let (changes, events) = self.take_batch();
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
         match (unborn, &self.stage) {

@@ -21,7 +21,7 @@ pub struct WaitReason {
     /// Since when.
     pub since: Timestamp,
     /// When the agent last sent a message, if it has.
-    pub heard: Option<Timestamp>,
+    pub last_message: Option<Timestamp>,
 }
 
 /// The last observed wait reason.
@@ -45,7 +45,11 @@ impl WaitClock {
     /// Sets since when a reason holds, and when the agent last sent a message.
     pub(crate) fn with_times(&self, reason: WaitReason) -> WaitReason {
         let same = self.observed.as_ref().filter(|observed| observed.condition() == reason.condition());
-        WaitReason { since: same.map_or(reason.since, |same| same.since), heard: self.last_message, ..reason }
+        WaitReason {
+            since: same.map_or(reason.since, |same| same.since),
+            last_message: self.last_message,
+            ..reason
+        }
     }
 }
 

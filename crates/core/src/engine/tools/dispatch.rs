@@ -166,7 +166,7 @@ impl Tools {
     fn show_terminal(&mut self, id: &str) -> ToolReply {
         let Some(running) = self.terminal(id) else { return ToolReply::Now(Err(no_terminal(id))) };
         let TerminalView { output, is_cut: truncated, exit } = running.terminal.shown();
-        let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
+        let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_reported, exit.is_some());
         let answer = ToolAnswer::Shown { output, truncated, exit: exit.as_ref().map(status) };
         if is_kept { ToolReply::Now(Ok(answer)) } else { ToolReply::Unpersisted(answer) }
     }

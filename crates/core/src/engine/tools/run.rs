@@ -87,7 +87,7 @@ pub(crate) struct TerminalState {
     /// Whether the end of its command is stored.
     pub(crate) is_over: bool,
     /// Whether the reply with its final output is stored.
-    pub(crate) is_told: bool,
+    pub(crate) is_reported: bool,
     /// The turn in which it was started.
     turn: Option<TurnId>,
 }
@@ -211,7 +211,7 @@ impl Tools {
         let starting = self.open.values().filter(|job| job.kind == ToolJobKind::Start).count();
         if self.terminals.len() + starting >= TERMINALS {
             let is_done_with =
-                |running: &TerminalState| running.is_over && (running.is_told || running.turn != turn);
+                |running: &TerminalState| running.is_over && (running.is_reported || running.turn != turn);
             // Ids are ordered by creation.
             let done = self.terminals.iter().filter(|(_, running)| is_done_with(running)).map(|(id, _)| id);
             if let Some(oldest) = done.min().cloned() {
@@ -329,8 +329,8 @@ impl Tools {
     /// Adds a terminal.
     pub(crate) fn add(&mut self, id: Box<str>, terminal: TerminalProcess, turn: Option<TurnId>) {
         let terminal = Arc::new(terminal);
-        let (held, is_over, is_told) = (String::new(), false, false);
-        self.terminals.insert(id, TerminalState { terminal, held, is_over, is_told, turn });
+        let (held, is_over, is_reported) = (String::new(), false, false);
+        self.terminals.insert(id, TerminalState { terminal, held, is_over, is_reported, turn });
     }
 
     /// A terminal of the agent.

@@ -92,7 +92,7 @@ impl PageRequest {
         let (to_cwd, to_cursor) = (cwd.clone(), cursor.clone());
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let page = engine.remote_sessions(with, to_cwd.as_ref(), to_cursor.as_deref()).await;
+            let page = engine.list_agent_sessions(with, to_cwd.as_ref(), to_cursor.as_deref()).await;
             (page, Instant::now())
         });
         Self { agent, environment, cwd, cursor, task }

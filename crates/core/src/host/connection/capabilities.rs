@@ -108,7 +108,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
-        let agent = NewSession { besides: self.access.extra_params_of(&call.aside), ..agent };
+        let agent = NewSession { extra_params: self.access.extra_params_of(&call.aside), ..agent };
         let (responder, mut requests) = mpsc::channel(PENDING_REQUESTS);
         let forwarding = async {
             while let Some(pending) = requests.recv().await {
@@ -133,7 +133,7 @@ impl Connection {
     pub(crate) async fn log_out(&self, extras: &CallExtras) -> Result<(), CallError> {
         let client = self.defaults.client();
         let agent = self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("logout".into()))?;
-        let agent = NewSession { besides: self.access.extra_params_of(extras), ..agent };
+        let agent = NewSession { extra_params: self.access.extra_params_of(extras), ..agent };
         let done = self.host.engine.log_out(agent).await;
         done.map_err(|error| match (&error, self.refused(&error)) {
             // In version 2 a host with logins has the method, so an agent without it is an internal error.

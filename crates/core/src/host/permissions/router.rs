@@ -206,7 +206,7 @@ impl RequestDispatch {
                 }
                 return;
             }
-            request.waits_for_somebody();
+            request.report_pending();
             let own_disconnected = async {
                 match &mut own {
                     Some(own) => own.disconnected().await,

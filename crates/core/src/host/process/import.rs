@@ -121,10 +121,10 @@ impl From<ImportReport> for ImportMeta {
             turns: taken.turns,
             notes: taken.notes.iter().map(ImportNote::to_string).collect(),
         };
-        let left = report.left.into_iter();
+        let left = report.skipped.into_iter();
         let damaged = report.damaged.into_iter();
         Self {
-            taken: report.taken.into_iter().map(taken).collect(),
+            taken: report.imported.into_iter().map(taken).collect(),
             grown: report.grown.into_iter().map(taken).collect(),
             unchanged: report.unchanged,
             left: left.map(|left| FileMeta { file: left.file, reason: left.reason.to_string() }).collect(),

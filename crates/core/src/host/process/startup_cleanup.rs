@@ -86,7 +86,7 @@ impl Left {
                 body: Fact::ProcessesEnded { processes }.to_body(),
             })
         });
-        let spoken = record.spoken_elsewhere().map(Change::SpokenAt);
+        let spoken = record.external_activity().map(Change::LastActivity);
         run.into_iter().chain(fact).chain(spoken).collect()
     }
 }

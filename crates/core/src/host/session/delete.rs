@@ -49,7 +49,7 @@ async fn delete_record(
         Some(restore) => restore,
         None => default_restore(client, record).await?,
     };
-    let restore = RestoreSession { besides: client.access.extra_params_of(extras), ..restore };
+    let restore = RestoreSession { extra_params: client.access.extra_params_of(extras), ..restore };
     let deleted = Box::pin(client.host.engine.delete_everywhere(record, restore, TIMEOUT)).await;
     let at_agent = deleted.map_err(|error| client.refused(&error))?;
     client.host.confined_records.remove(record);
@@ -85,7 +85,7 @@ async fn delete_at_agent(
         // The session belongs to a record, and is deleted by the record's id.
         return Ok(Meta::new());
     }
-    let agent = NewSession { besides: client.access.extra_params_of(extras), ..agent };
+    let agent = NewSession { extra_params: client.access.extra_params_of(extras), ..agent };
     let label = agent.agent.label().into_owned();
     let deleted = timeout(TIMEOUT, delete_or_hide(client, agent, session)).await;
     deleted.unwrap_or_else(|_| {
@@ -109,7 +109,7 @@ async fn delete_or_hide(
     if known.is_some_and(|known| !known.sessions.list) {
         return Ok(Meta::new());
     }
-    let cwd = match engine.remote_session(&agent, session).await.map_err(refused)? {
+    let cwd = match engine.find_agent_session(&agent, session).await.map_err(refused)? {
         ListLookup::Listed(row) => row.cwd,
         // It may be on a page that was not read.
         ListLookup::Unread => None,

@@ -173,7 +173,7 @@ async fn attach_and_prepare(
     };
     let opened = OpenedSession { responder: client.register_responder(&record, &meta.start, link), ..opened };
     // Requests of turns without their own client go to the record's responders from now on.
-    let fallback = opened.session.set_advisor(client.host.route_requests(&record, None)).await;
+    let fallback = opened.session.set_fallback_responder(client.host.route_requests(&record, None)).await;
     fallback.map_err(|error| client.refused(&error))?;
     client.set_idle_time(&opened.session, &meta.start).await?;
     let mismatch = restart_if_config_changed(client, &opened, names_servers).await?;
@@ -207,7 +207,7 @@ async fn restore_params(
         agent,
         cwd: Some(call.cwd),
         environment,
-        besides: client.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
+        extra_params: client.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
         login: meta.start.launch.login.unwrap_or_default(),
         logged_in: client.login.clone(),
         capabilities: client.capabilities(),

@@ -50,7 +50,7 @@ pub(crate) async fn run_turn(
     let prompt = prompt_of(client, &call, &meta, is_interactive)?
         .with_restore(restore.clone())
         .with_client(client_name(link))
-        .with_besides(client.access.extra_params(version, call_meta, unknown));
+        .with_extra_params(client.access.extra_params(version, call_meta, unknown));
     let _claim = client.host.turn_owners.claim(&record, prompt.request(), client.id);
     let own = client.attachments.own_prompts(&record).map(|own| Arc::new(own.add(prompt.request())));
     if let Some(own) = &own {
@@ -63,7 +63,7 @@ pub(crate) async fn run_turn(
     let end = loop {
         // Follow from before the turn is looked up, so that its end cannot be missed.
         let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
-        let request = match session.prompt_asking(prompt.clone(), requests.clone()).await {
+        let request = match session.prompt_with_responder(prompt.clone(), requests.clone()).await {
             Ok(ticket) => {
                 permit.commit(&record);
                 // Further requests of this client are queued behind the turn.
@@ -231,8 +231,8 @@ impl<'a> TurnWaiter<'a> {
                     CancelCause::Disconnected => return Ok(None),
                     CancelCause::Asked => {
                         cancellable = false;
-                        let besides = self.client.access.extra_params_of(&self.cancellation.aside());
-                        self.session.cancel_with(Some(turn), besides).await?;
+                        let extra_params = self.client.access.extra_params_of(&self.cancellation.aside());
+                        self.session.cancel_with(Some(turn), extra_params).await?;
                     }
                 },
             }

@@ -22,7 +22,7 @@ pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<WakeOutcome, &'static
     effects.iter().filter_map(awakening).collect()
 }
 
-fn kept_lines(effects: &[Effect]) -> Vec<&str> {
+fn stored_lines(effects: &[Effect]) -> Vec<&str> {
     effects
         .iter()
         .filter_map(|effect| if let Effect::PersistUpdate(body) = effect { Some(&**body) } else { None })
@@ -59,15 +59,15 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
     for descent in descents() {
         let mut machine = kept(descent.answered);
         let mut sent = Vec::new();
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         let inputs = [wake(descent.fallback), ready_after(descent.answered, descent.advertised)];
         for input in inputs.into_iter().chain(descent.answers) {
             let effects = machine.handle(at(1000), input);
             sent.extend(calls(&effects).into_iter().cloned());
-            told.extend(awakenings(&effects));
+            found.extend(awakenings(&effects));
         }
         assert_eq!(sent, descent.sent, "{}", descent.name);
-        assert_eq!(told, [descent.end], "{}", descent.name);
+        assert_eq!(found, [descent.end], "{}", descent.name);
         assert_eq!(machine.is_live(), descent.end.is_ok(), "{}", descent.name);
     }
 }
@@ -305,18 +305,18 @@ fn only_the_first_prompt_after_a_fallback_carries_the_history() {
     let Input::AgentReady { advertised, profile, exchanges, last_message_at, .. } = ready(NONE) else {
         panic!("a started agent")
     };
-    let told = Some(HistoryExtent::LastPart);
+    let found = Some(HistoryExtent::LastPart);
     let on_resume = OnResume::Nothing;
     let ready = Input::AgentReady {
         advertised,
         profile,
         exchanges,
         last_message_at,
-        carried_history: told,
+        carried_history: found,
         on_resume,
     };
     let effects = feed(&mut machine, [ready, opened]);
-    let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == told);
+    let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == found);
     assert!(effects.iter().any(is_told), "{effects:?}");
     let carried = |effects: &[Effect]| match calls(effects)[..] {
         [AgentCall::Prompt { carry_history, .. }] => *carry_history,
@@ -375,7 +375,7 @@ fn after_a_crash_only_undispatched_prompts_are_sent() {
         request: RequestId::new(format!("p{id}")).unwrap(),
         prompt: Arc::from("[]"),
         policy: PermissionMode::DenyAll.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(5),
         state,
@@ -478,7 +478,7 @@ fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
     .flat_map(|input| feed(&mut machine, [input]))
     .filter(|effect| matches!(effect, Effect::PersistUpdate(_)))
     .collect();
-    assert_eq!(kept_lines(&shown), ["elsewhere", "second", "state"]);
+    assert_eq!(stored_lines(&shown), ["elsewhere", "second", "state"]);
     let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     let restored = WakeOutcome::Restored { rung: Rung::Load, replay: Some(ReplayVerdict::Longer) };
     assert_eq!(awakenings(&effects), [Ok(restored)]);
@@ -499,8 +499,8 @@ fn missed_events_of_a_remote_host_are_persisted_without_a_list() {
         chunk(MessageKind::User, "one"),
         chunk(MessageKind::Agent, "more"),
     ];
-    let told: Vec<_> = missed.into_iter().flat_map(|input| feed(&mut machine, [input])).collect();
-    assert_eq!(kept_lines(&told), ["first", "one", "more"]);
+    let found: Vec<_> = missed.into_iter().flat_map(|input| feed(&mut machine, [input])).collect();
+    assert_eq!(stored_lines(&found), ["first", "one", "more"]);
     let effects = feed(&mut machine, [Input::SessionRestored { agent_session: None }]);
     // Nothing was compared, so there is no verdict on what the agent remembers.
     let restored = WakeOutcome::Restored { rung: Rung::Resume, replay: None };
@@ -523,7 +523,7 @@ fn a_late_replay_is_not_shown_outside_a_turn() {
     let mut machine = answered_early();
     let aside = Effect::PersistReplay(Arc::from("first"));
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), [aside]);
-    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "more")])), ["more"]);
+    assert_eq!(stored_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "more")])), ["more"]);
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn what_is_held_of_a_late_replay_is_bounded() {
             content: ChunkContent::Text(" ".into()),
         };
         let effects = feed(&mut machine, [Input::Update { update, body: Arc::from(&*long) }]);
-        shown += kept_lines(&effects).len();
+        shown += stored_lines(&effects).len();
     }
     assert_eq!(shown, 5000);
 }
@@ -595,11 +595,11 @@ fn thoughts_and_tool_calls_of_a_turn_are_never_held_back() {
     feed(&mut machine, [prompt("p")]);
     let tool = Update::Tool { call: "t".into(), fields: "{}".into() };
     let effects = feed(&mut machine, [Input::Update { update: tool, body: Arc::from("tool") }]);
-    assert_eq!(kept_lines(&effects), ["tool"]);
+    assert_eq!(stored_lines(&effects), ["tool"]);
 
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "first")]);
-    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Thought, "hm")])), ["first", "hm"]);
+    assert_eq!(stored_lines(&feed(&mut machine, [chunk(MessageKind::Thought, "hm")])), ["first", "hm"]);
 }
 
 #[test]
@@ -680,10 +680,10 @@ fn a_host_that_stops_interrupts_what_runs_and_leaves_what_waits() {
 fn an_answer_that_only_begins_like_an_old_one_is_not_lost() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "fir")]);
-    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "ework")])), ["fir", "ework"]);
+    assert_eq!(stored_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "ework")])), ["fir", "ework"]);
 
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "first")]);
     let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
-    assert_eq!(kept_lines(&effects), ["first"]);
+    assert_eq!(stored_lines(&effects), ["first"]);
 }

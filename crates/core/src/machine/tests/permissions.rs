@@ -18,8 +18,8 @@ fn unasked(unasked: UnattendedPolicy) -> PermissionPolicy {
     PermissionPolicy { unasked, ..PermissionPolicy::default() }
 }
 
-fn nobody_to_ask() -> TurnOutcome {
-    TurnOutcome::Failed(TurnError::from(&AgentError::NobodyToAsk { agent: "a".into(), what: "edit".into() }))
+fn no_responder() -> TurnOutcome {
+    TurnOutcome::Failed(TurnError::from(&AgentError::NoResponder { agent: "a".into(), what: "edit".into() }))
 }
 
 fn answer(permit: Permit) -> Effect {
@@ -53,7 +53,7 @@ fn unanswerable_permission_is_denied_fails_the_turn_or_stays_pending() {
     let more = feed(&mut machine, [permission("edit")]);
     assert_eq!(more, [answer(Permit::Cancelled)]);
     let over = feed(&mut machine, [end_turn()]);
-    assert_eq!(ended(&over), [(2, &nobody_to_ask())]);
+    assert_eq!(ended(&over), [(2, &no_responder())]);
 
     let (mut machine, _) = asked(unasked(UnattendedPolicy::Wait));
     assert_eq!(feed(&mut machine, [nobody()]), []);
@@ -84,7 +84,7 @@ fn turn_without_a_permission_answer_fails_with_any_stop_reason() {
         let (mut machine, _) = asked(unasked(UnattendedPolicy::Fail));
         feed(&mut machine, [Input::RequestUnanswerable { id: request_id(), summary: "edit".into() }]);
         let over = feed(&mut machine, [end.clone()]);
-        assert_eq!(ended(&over), [(2, &nobody_to_ask())], "{end:?}");
+        assert_eq!(ended(&over), [(2, &no_responder())], "{end:?}");
     }
 }
 

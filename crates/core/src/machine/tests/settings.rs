@@ -33,9 +33,9 @@ fn shows(settings: &[OfferedSetting]) -> Input {
     Input::SettingsOffered(OfferedSettings(settings.to_vec()))
 }
 
-fn kept_with(wished: &[Setting]) -> SessionMachine {
+fn stored_with(chosen: &[Setting]) -> SessionMachine {
     let mut machine = kept(1);
-    machine.config.settings.wished = wished.to_vec();
+    machine.config.settings.chosen = chosen.to_vec();
     machine
 }
 
@@ -70,8 +70,9 @@ fn done() -> Input {
 
 #[test]
 fn settings_restore_the_model_first_and_the_mode_last() {
-    let wishes = [wish(SettingName::Mode, "plan"), wish(named("effort"), "high"), wish(named("model"), "m2")];
-    let mut machine = kept_with(&wishes);
+    let choices =
+        [wish(SettingName::Mode, "plan"), wish(named("effort"), "high"), wish(named("model"), "m2")];
+    let mut machine = stored_with(&choices);
     let told = asked(
         &mut machine,
         vec![
@@ -91,13 +92,13 @@ fn settings_restore_the_model_first_and_the_mode_last() {
     let expected =
         ["set the option model m2", "set the option effort high", "set the mode plan", "awake", "prompt"];
     assert_eq!(told, expected);
-    assert_eq!(machine.config.settings.wished, wishes);
+    assert_eq!(machine.config.settings.chosen, choices);
     assert_eq!(machine.config.settings.unmet, []);
 }
 
 #[test]
 fn state_reports_do_not_extend_the_setting_deadline() {
-    let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
+    let mut machine = stored_with(&[wish(SettingName::Mode, "plan")]);
     feed(
         &mut machine,
         [wake(), ready(ALL), shows(&[mode("ask")]), Input::SessionRestored { agent_session: None }],
@@ -110,8 +111,8 @@ fn state_reports_do_not_extend_the_setting_deadline() {
 
 #[test]
 fn what_a_restored_session_shows_already_is_not_asked_for() {
-    let wishes = [wish(SettingName::Mode, "plan"), wish(named("model"), "m2")];
-    let mut machine = kept_with(&wishes);
+    let choices = [wish(SettingName::Mode, "plan"), wish(named("model"), "m2")];
+    let mut machine = stored_with(&choices);
     let inputs = vec![
         wake(),
         ready(ALL),
@@ -126,13 +127,13 @@ fn what_a_restored_session_shows_already_is_not_asked_for() {
 
 #[test]
 fn unrestorable_setting_is_recorded_stays_chosen_and_the_others_continue() {
-    let wishes = [
+    let choices = [
         wish(SettingName::Mode, "plan"),
         wish(named("model"), "m3"),
         wish(named("gone"), "x"),
         wish(named("effort"), "high"),
     ];
-    let mut machine = kept_with(&wishes);
+    let mut machine = stored_with(&choices);
     let refused = Input::SettingAnswered(Err(died()));
     let told = asked(
         &mut machine,
@@ -157,7 +158,7 @@ fn unrestorable_setting_is_recorded_stays_chosen_and_the_others_continue() {
         "prompt".to_owned(),
     ];
     assert_eq!(told, expected);
-    assert_eq!(machine.config.settings.wished, wishes);
+    assert_eq!(machine.config.settings.chosen, choices);
     let unmet = |name: &str, reason: &str| UnmetSetting { name: named(name), reason: reason.into() };
     let expected = [
         unmet("effort", &died),
@@ -169,7 +170,7 @@ fn unrestorable_setting_is_recorded_stays_chosen_and_the_others_continue() {
 
 #[test]
 fn unanswered_setting_skips_the_others_and_the_prompt_is_sent() {
-    let mut machine = kept_with(&[wish(SettingName::Mode, "plan"), wish(named("effort"), "high")]);
+    let mut machine = stored_with(&[wish(SettingName::Mode, "plan"), wish(named("effort"), "high")]);
     let told = asked(
         &mut machine,
         vec![
@@ -210,21 +211,21 @@ fn setting_is_chosen_only_after_the_agent_confirmed_it() {
     let mut machine = live(ALL);
     let answered = |answer| Input::ForwardAnswered { id: ForwardId(1), answer };
     feed(&mut machine, [Input::SettingsOffered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
-    assert_eq!(machine.config.settings.wished, []);
+    assert_eq!(machine.config.settings.chosen, []);
     let done = || answered(Ok(Arc::from("{}")));
     // An agent that shows the same value as before has not changed it, regardless of its response.
     feed(&mut machine, [pass_mode(1, "plan"), done()]);
-    assert_eq!(machine.config.settings.wished, []);
+    assert_eq!(machine.config.settings.chosen, []);
     let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::SettingsOffered(offers("plan")), done()]);
     let settings = RecordSettings {
-        wished: vec![wish(SettingName::Mode, "plan")],
+        chosen: vec![wish(SettingName::Mode, "plan")],
         shown: offers("plan").kept(),
         unmet: Vec::new(),
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
     // Choosing the current value counts as a choice.
     feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), pass_mode(1, "plan"), done()]);
-    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.chosen, [wish(SettingName::Mode, "plan")]);
 }
 
 #[test]
@@ -235,12 +236,12 @@ fn late_setting_success_is_recorded_but_not_replied() {
     let late = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
     let effects = feed(&mut machine, [Input::SettingsOffered(offers("plan")), late]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::ReplyForward(..))), "{effects:?}");
-    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.chosen, [wish(SettingName::Mode, "plan")]);
 }
 
 #[test]
 fn shown_setting_value_is_recorded_only_if_the_agent_offers_it() {
-    for (shown, wished) in [("m2", "m2"), ("m-2026", "latest")] {
+    for (shown, chosen) in [("m2", "m2"), ("m-2026", "latest")] {
         let mut machine = live(ALL);
         let offered = |value: &str| option("model", Some("model"), value, &["latest", "m1", "m2"]);
         let Input::Forward(asked) = pass(1) else { panic!("a request") };
@@ -250,14 +251,14 @@ fn shown_setting_value_is_recorded_only_if_the_agent_offers_it() {
             &mut machine,
             [shows(&[offered("m1")]), Input::Forward(asked), shows(&[offered(shown)]), answer],
         );
-        assert_eq!(machine.config.settings.wished, [wish(named("model"), wished)], "{shown}");
+        assert_eq!(machine.config.settings.chosen, [wish(named("model"), chosen)], "{shown}");
     }
 }
 
 #[test]
 fn forgotten_setting_is_neither_restored_nor_reported() {
-    let wishes = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
-    let mut machine = kept_with(&wishes);
+    let choices = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
+    let mut machine = stored_with(&choices);
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
     machine.config.settings.shown = OfferedSettings(vec![engine.clone()]);
     machine.config.settings.unmet = vec![UnmetSetting { name: named("gone"), reason: "why".into() }];
@@ -274,7 +275,7 @@ fn forgotten_setting_is_neither_restored_nor_reported() {
     assert_eq!(meant, expected);
     let effects = feed(&mut machine, [Input::ForgetSetting(named("gone"))]);
     assert_eq!(effects, [Effect::SaveSettings(machine.config.settings.clone())]);
-    assert_eq!(machine.config.settings.wished, wishes[..2]);
+    assert_eq!(machine.config.settings.chosen, choices[..2]);
     assert_eq!(machine.config.settings.unmet, []);
     feed(&mut machine, [Input::ForgetSetting(SettingName::Mode), Input::ForgetSetting(named("engine"))]);
     let inputs = vec![
@@ -293,7 +294,7 @@ fn agent_without_settings_clears_the_values_of_an_earlier_agent() {
     feed(&mut machine, [wake(), ready(ALL), Input::SessionRestored { agent_session: None }]);
     let reason = "the agent does not offer it in this session".into();
     let expected = RecordSettings {
-        wished: vec![wish(SettingName::Mode, "plan")],
+        chosen: vec![wish(SettingName::Mode, "plan")],
         shown: OfferedSettings::default(),
         unmet: vec![UnmetSetting { name: SettingName::Mode, reason }],
     };
@@ -304,7 +305,7 @@ fn agent_without_settings_clears_the_values_of_an_earlier_agent() {
 fn setting_changed_by_the_agent_is_no_longer_chosen() {
     let mut machine = in_mode("plan");
     feed(&mut machine, [prompt("p"), Input::SettingsOffered(offers("ask"))]);
-    assert_eq!(machine.config.settings.wished, []);
+    assert_eq!(machine.config.settings.chosen, []);
     assert_eq!(machine.config.settings.shown, offers("ask").kept());
 }
 
@@ -329,7 +330,7 @@ fn side_effect_of_a_choice_withdraws_only_the_changed_setting() {
         shows(&[model("m2"), effort("low")]),
     ];
     feed(&mut machine, inputs);
-    assert_eq!(machine.config.settings.wished, [wish(named("model"), "m2")]);
+    assert_eq!(machine.config.settings.chosen, [wish(named("model"), "m2")]);
 }
 
 #[test]
@@ -351,12 +352,12 @@ fn mode_offered_twice_is_chosen_once() {
             answered(2),
         ],
     );
-    assert_eq!(machine.config.settings.wished, [wish(named("m"), "ask")]);
+    assert_eq!(machine.config.settings.chosen, [wish(named("m"), "ask")]);
 }
 
 #[test]
 fn chosen_mode_is_restored_by_the_agents_mode_option() {
-    let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
+    let mut machine = stored_with(&[wish(SettingName::Mode, "plan")]);
     let modes = option("session_mode", Some("mode"), "ask", &["ask", "plan"]);
     let set = option("session_mode", Some("mode"), "plan", &["ask", "plan"]);
     let inputs = vec![
@@ -373,7 +374,7 @@ fn chosen_mode_is_restored_by_the_agents_mode_option() {
 #[test]
 fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
     let mut machine = forking();
-    machine.config.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    machine.config.settings.chosen = vec![wish(SettingName::Mode, "plan")];
     let opened = Input::SessionCreated { session: session("s2"), agent_session: None };
     let set = Input::SettingsOffered(offers("plan"));
     let inputs = vec![wake(), ready(ALL), Input::SettingsOffered(offers("ask")), opened, set, done()];
@@ -392,5 +393,5 @@ fn agent_exit_during_settings_restore_fails_waiters_and_keeps_the_choices() {
     feed(&mut machine, inputs);
     let effects = feed(&mut machine, [Input::AgentExited(died())]);
     assert!(effects.contains(&Effect::ReplyWake(Err(WakeError::Agent(died())))), "{effects:?}");
-    assert_eq!(machine.config.settings.wished, [wish(SettingName::Mode, "plan")]);
+    assert_eq!(machine.config.settings.chosen, [wish(SettingName::Mode, "plan")]);
 }

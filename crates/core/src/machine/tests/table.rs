@@ -78,10 +78,10 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
 
 /// One of each input, and several of those whose fields matter.
 fn inputs() -> Vec<(&'static str, Input)> {
-    [asked_of_it(), said_by_the_agent()].concat()
+    [request_params(), said_by_the_agent()].concat()
 }
 
-fn asked_of_it() -> Vec<(&'static str, Input)> {
+fn request_params() -> Vec<(&'static str, Input)> {
     vec![
         (
             "turns left open",
@@ -219,7 +219,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         request: RequestId::new(format!("left{id}")).unwrap(),
         prompt: Arc::from("[]"),
         policy: PermissionMode::DenyAll.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(4),
         state,
@@ -362,8 +362,8 @@ fn words(effect: &Effect) -> String {
         }
         Effect::SaveTitle(_) => "save the title".into(),
         Effect::SaveSettings(settings) => {
-            let wishes: Vec<_> = settings.wished.iter().map(|wish| wish.value.to_string()).collect();
-            let words = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
+            let choices: Vec<_> = settings.chosen.iter().map(|wish| wish.value.to_string()).collect();
+            let words = if choices.is_empty() { "none".to_owned() } else { choices.join(", ") };
             format!("save settings, wished: {words}")
         }
         Effect::SaveRestoreError(Some(_)) => "save why the restore failed".into(),

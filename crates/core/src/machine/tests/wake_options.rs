@@ -74,7 +74,7 @@ fn wake_options_of_a_queued_prompt_apply_under_the_next_host() {
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options, limits }]);
     let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
-    assert_eq!(waiting.wishes, options);
+    assert_eq!(waiting.wake_options, options);
 
     // The next wake has default options and does not inherit these.
     let mut machine = kept(1);

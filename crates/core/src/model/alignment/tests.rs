@@ -34,7 +34,7 @@ fn ours(exchanges: &[(&str, bool, &str)]) -> Alignment {
     let exchange = |&(prompt, answered, reply): &(&str, bool, &str)| Exchange {
         prompt: prompt.into(),
         answered,
-        unkept: 0,
+        unstored: 0,
         reply: reply.into(),
     };
     let notes = ["[Request interrupted", "<session_context>"].map(str::to_owned);

@@ -158,7 +158,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
     let exchange = |prompt: &str, answered, reply: &str| Exchange {
         prompt: prompt.into(),
         answered,
-        unkept: 0,
+        unstored: 0,
         reply: reply.into(),
     };
     let expected = [exchange("one", true, "1"), exchange("two", false, ""), exchange("elsewhere", true, "")];
@@ -224,7 +224,7 @@ fn brief_conversation_has_the_same_exchanges_with_long_replies_cut() {
     let record = || RecordId::new("r").unwrap();
     let [whole] = &fold(Conversation::new(record()))[..] else { panic!() };
     let [brief] = &fold(Conversation::brief(record()))[..] else { panic!() };
-    assert_eq!((&brief.prompt, brief.answered, whole.unkept), (&whole.prompt, whole.answered, 0));
+    assert_eq!((&brief.prompt, brief.answered, whole.unstored), (&whole.prompt, whole.answered, 0));
     assert!(whole.reply.starts_with(&brief.reply) && brief.reply.len() <= BRIEF_BYTES);
-    assert_eq!(brief.reply.len() + brief.unkept, whole.reply.len());
+    assert_eq!(brief.reply.len() + brief.unstored, whole.reply.len());
 }

@@ -5,7 +5,7 @@ use super::*;
 
 fn tool(kind: &str, title: &str, name: &str) -> ToolUse {
     let said = |text: &str| (!text.is_empty()).then(|| text.into());
-    ToolUse { said_kind: said(kind), title: said(title), name: said(name) }
+    ToolUse { protocol_kind: said(kind), title: said(title), name: said(name) }
 }
 
 fn policy(mode: PermissionMode, rules: &Value) -> PermissionPolicy {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 
 /// A request or notification as it is stored when no secret is known yet.
-fn kept_call(line: &str) -> String {
+fn stored_call(line: &str) -> String {
     learnt_from(&mut Secrets::default(), line)
 }
 
@@ -36,17 +36,17 @@ fn secrets_in_request_lists_are_replaced_and_no_other_byte() {
         )
     };
     let given = setup(r#""s3cret \" }""#, r#""Bearer x-y-z""#);
-    assert_eq!(kept_call(&given), setup(r#""[secret]""#, r#""[secret]""#));
+    assert_eq!(stored_call(&given), setup(r#""[secret]""#, r#""[secret]""#));
     let create = |key: &str, unnamed: &str| {
         format!(
             r#"{{"id":1, "method":"terminal/create","params":{{"command":"c","env":[{{"name":"A_KEY","value":{key}}},{{"value":{unnamed}}},{{"value":"production","name":"NODE_ENV"}}],"x":1}},"y":2}}"#
         )
     };
     assert_eq!(
-        kept_call(&create(r#""s3cret \" }""#, r#""s3cret too""#)),
+        stored_call(&create(r#""s3cret \" }""#, r#""s3cret too""#)),
         create(r#""[secret]""#, r#""[secret]""#)
     );
-    assert_eq!(kept_call(&create("7", r#""x""#)), create(r#""[secret]""#, r#""[secret]""#));
+    assert_eq!(stored_call(&create("7", r#""x""#)), create(r#""[secret]""#, r#""[secret]""#));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_request_without_secrets_is_kept_byte_for_byte() {
         r#"{"id":1,"method":"session/resume"}"#,
         r#"{"id":1,"method":"session/prompt","params":{"mcpServers":"is only a word here"}}"#,
     ] {
-        assert_eq!(kept_call(line), line);
+        assert_eq!(stored_call(line), line);
     }
 }
 
@@ -105,12 +105,12 @@ fn a_line_whose_secrets_cannot_be_found_is_not_kept() {
         ("session/new", r#"["s3cret"]"#),
     ] {
         let line = format!(r#"{{"id":1,"method":"{method}","params":{params}}}"#);
-        assert_eq!(kept_call(&line), NOT_KEPT, "{line}");
+        assert_eq!(stored_call(&line), NOT_KEPT, "{line}");
     }
     // Names are compared unescaped.
     let escaped =
         r#"{"method":"terminal/create","params":{"\u0065nv":[{"name":"A_KEY","valu\u0065":"s3cret"}]}}"#;
-    assert_eq!(kept_call(escaped), escaped.replace("s3cret", "[secret]"));
+    assert_eq!(stored_call(escaped), escaped.replace("s3cret", "[secret]"));
 }
 
 #[test]

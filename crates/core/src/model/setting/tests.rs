@@ -112,17 +112,17 @@ fn a_wish_is_open_while_the_session_is_known_to_stand_otherwise() {
     settings.choose(chosen(named("effort"), "high"));
     settings.choose(chosen(SettingName::Mode, "ask"));
     settings.choose(chosen(SettingName::Mode, "plan"));
-    assert_eq!(settings.wished, [chosen(named("effort"), "high"), chosen(SettingName::Mode, "plan")]);
+    assert_eq!(settings.chosen, [chosen(named("effort"), "high"), chosen(SettingName::Mode, "plan")]);
     assert_eq!(settings.open_wishes().count(), 0);
 
     settings.shown = OfferedSettings(vec![mode("ask")]);
     let unmet = UnmetSetting { name: named("effort"), reason: "it is gone".into() };
     settings.unmet = vec![unmet];
-    let (effort, plan) = (&settings.wished[0], &settings.wished[1]);
+    let (effort, plan) = (&settings.chosen[0], &settings.chosen[1]);
     let ask = SettingValue::Id("ask".into());
     let open: Vec<_> = settings.open_wishes().collect();
     assert_eq!(open, [(effort, None, Some("it is gone")), (plan, Some(&ask), None)]);
 
     settings.withdraw(|wish| wish.name == named("effort"));
-    assert_eq!((settings.wished.len(), settings.unmet.len()), (1, 0));
+    assert_eq!((settings.chosen.len(), settings.unmet.len()), (1, 0));
 }

@@ -41,7 +41,7 @@ impl WaitReasonMeta {
 
 impl From<WaitReason> for WaitReasonMeta {
     fn from(waiting: WaitReason) -> Self {
-        let WaitReason { what, is_served, is_unread, is_away, question, since, heard } = waiting;
+        let WaitReason { what, is_served, is_unread, is_away, question, since, last_message } = waiting;
         let (what, method) = match what {
             // Nothing else happens before the remote agent is reached again.
             _ if is_away => ("agent-away", None),
@@ -58,7 +58,8 @@ impl From<WaitReason> for WaitReasonMeta {
             WaitCondition::PendingRequests { .. } => ("permission", None),
             WaitCondition::AgentExit => (Self::AGENT_END, None),
         };
-        let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
+        let (since, last_line_at) =
+            (since.to_string(), last_message.map(|last_message| last_message.to_string()));
         Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }
     }
 }

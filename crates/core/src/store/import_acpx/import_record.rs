@@ -185,7 +185,7 @@ impl ImportContext<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
-            settings: RecordSettings { wished: npm.wished.clone(), ..RecordSettings::default() },
+            settings: RecordSettings { chosen: npm.chosen.clone(), ..RecordSettings::default() },
             memory: crate::model::AgentMemory::default(),
             restore_error: None,
             // It is written last, when all secrets are known.

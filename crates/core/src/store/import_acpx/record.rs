@@ -45,7 +45,7 @@ pub(super) struct NpmRecord {
     pub(super) created_at: Timestamp,
     pub(super) used_at: Timestamp,
     /// The mode and the options that the user chose.
-    pub(super) wished: Vec<Setting>,
+    pub(super) chosen: Vec<Setting>,
     /// The conversation, cut to its last part, in npm acpx's own form.
     pub(super) messages: Vec<Value>,
     pub(super) notes: Vec<ImportNote>,
@@ -85,7 +85,7 @@ impl NpmRecord {
             lifecycle: lifecycle(&fields, used_at),
             created_at,
             used_at,
-            wished: fields.get("acpx").map(wished).unwrap_or_default(),
+            chosen: fields.get("acpx").map(chosen).unwrap_or_default(),
             messages: match fields.remove("messages") {
                 Some(Value::Array(messages)) => messages,
                 _ => Vec::new(),
@@ -182,7 +182,7 @@ fn lifecycle(fields: &Map<String, Value>, used_at: Timestamp) -> Lifecycle {
 }
 
 /// The settings that npm acpx would send to a new session of the record: mode, model, options.
-fn wished(state: &Value) -> Vec<Setting> {
+fn chosen(state: &Value) -> Vec<Setting> {
     let word = |value: &Value| {
         value.as_str().filter(|text| !text.is_empty()).map(|text| SettingValue::Id(text.into()))
     };
@@ -194,14 +194,14 @@ fn wished(state: &Value) -> Vec<Setting> {
         let value = word(value).or_else(|| value.as_bool().map(SettingValue::Flag))?;
         Some((SettingName::Option(id.as_str().into()), value))
     });
-    let mut wished: Vec<Setting> = Vec::new();
+    let mut chosen: Vec<Setting> = Vec::new();
     for (name, value) in mode.into_iter().chain(options).chain(model) {
         // An option that was set by its id is newer than the model that the session began with.
-        if wished.iter().all(|setting| setting.name != name) {
-            wished.push(Setting { name, value });
+        if chosen.iter().all(|setting| setting.name != name) {
+            chosen.push(Setting { name, value });
         }
     }
-    wished
+    chosen
 }
 
 /// The setting for the model: an option, or `session/set_model`.

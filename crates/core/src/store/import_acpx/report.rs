@@ -12,14 +12,14 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportReport {
     /// Records that are new here.
-    pub taken: Vec<ImportedRecord>,
+    pub imported: Vec<ImportedRecord>,
     /// Records that were imported before and have grown since.
     pub grown: Vec<ImportedRecord>,
     /// How many record files are unchanged since their import.
     pub unchanged: usize,
     /// Skipped files, each with the reason.
-    pub left: Vec<SkippedFile>,
-    /// Why turns that npm acpx has added to imported records are missing here. Each is also in `left`, and is here
+    pub skipped: Vec<SkippedFile>,
+    /// Why turns that npm acpx has added to imported records are missing here. Each is also in `skipped`, and is here
     /// only until it is noted in the ledger.
     pub continued: Vec<SkipReason>,
     /// Files that cannot be read as a record.

@@ -226,7 +226,7 @@ impl ImportRun<'_> {
         };
         match reason {
             None => self.report.unchanged += 1,
-            Some(reason) => self.report.left.push(SkippedFile { file: files.name.clone(), reason }),
+            Some(reason) => self.report.skipped.push(SkippedFile { file: files.name.clone(), reason }),
         }
         true
     }
@@ -279,7 +279,7 @@ impl ImportRun<'_> {
         let (record, words) = match outcome {
             ImportOutcome::Imported(taken) => {
                 let record = taken.record.clone();
-                self.report.taken.push(taken);
+                self.report.imported.push(taken);
                 (Some(record), TAKEN.to_owned())
             }
             ImportOutcome::Grown(grown) => {
@@ -297,7 +297,7 @@ impl ImportRun<'_> {
                     SkipReason::Diverged { record } => Some((record.clone(), GONE_ON)),
                     SkipReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
                 };
-                self.report.left.push(SkippedFile { file, reason });
+                self.report.skipped.push(SkippedFile { file, reason });
                 let Some((record, words)) = noted else { return };
                 (Some(record), words.to_owned())
             }

@@ -66,9 +66,9 @@ impl RecordImport {
         if npm.lifecycle != Lifecycle::Open && record.lifecycle == Lifecycle::Open {
             pending.push(Change::Lifecycle(npm.lifecycle));
         }
-        if !npm.wished.is_empty() && npm.wished != record.settings.wished {
-            let wished = npm.wished.clone();
-            pending.push(Change::Settings(RecordSettings { wished, ..record.settings.clone() }));
+        if !npm.chosen.is_empty() && npm.chosen != record.settings.chosen {
+            let chosen = npm.chosen.clone();
+            pending.push(Change::Settings(RecordSettings { chosen, ..record.settings.clone() }));
         }
         Self {
             pending,

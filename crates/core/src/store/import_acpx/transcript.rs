@@ -371,7 +371,7 @@ impl Transcript {
             prompt: turn.prompt,
             // The journal does not contain it. This is the default both there and here.
             policy: PermissionPolicy::default(),
-            wishes: WakeOptions::default(),
+            wake_options: WakeOptions::default(),
             limits: TurnLimits::default(),
             queued_at: self.at,
             state,

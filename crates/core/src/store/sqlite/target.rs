@@ -45,9 +45,9 @@ impl RecordWriter<'_> {
                 }
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
-                Change::Place { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,
+                Change::WorkingDirectory { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
-                Change::SpokenAt(at) => self.standing.progress.spoken(*at),
+                Change::LastActivity(at) => self.standing.progress.spoken(*at),
                 Change::Settings(settings) => {
                     let settings = rows::settings_text(settings);
                     self.replace(&[("settings", settings.as_deref().into())])?;
@@ -165,7 +165,7 @@ impl RecordWriter<'_> {
         self.count_open(before.is_some_and(|before| before.is_open()), turn.is_open());
         let prompt = body::keep(self.connection, &turn.prompt)?;
         let state = StateColumns::of(&turn.state);
-        let [fallback, carry_history] = rows::wish_values(turn.wishes);
+        let [fallback, carry_history] = rows::wish_values(turn.wake_options);
         let tool_policy = rows::tool_policy(&turn.policy);
         let [limit, silence] = rows::limit_values(turn.limits);
         let values = [

@@ -78,7 +78,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         request: request(number),
         prompt: "[]".into(),
         policy: PermissionMode::DenyAll.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(7),
         state,

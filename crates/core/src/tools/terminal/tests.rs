@@ -32,7 +32,7 @@ async fn run(line: &CommandLine) -> (String, bool, String) {
     (shown.output, shown.is_cut, exit.to_string())
 }
 
-fn said(output: &str, exit: &str) -> (String, bool, String) {
+fn output_and_exit(output: &str, exit: &str) -> (String, bool, String) {
     (output.to_owned(), false, exit.to_owned())
 }
 
@@ -40,10 +40,10 @@ fn said(output: &str, exit: &str) -> (String, bool, String) {
 async fn terminal_command_has_cwd_environment_no_input_and_one_screen() {
     let script = "pwd; echo $GREETING $NAME; cat; echo err >&2; exit 3";
     let with = CommandLine { env: vec![("NAME".into(), "world".into())], ..line("sh", &["-c", script]) };
-    assert_eq!(run(&with).await, said("/\nhello world\nerr\n", "exit code 3"));
+    assert_eq!(run(&with).await, output_and_exit("/\nhello world\nerr\n", "exit code 3"));
     let other = CommandLine { env: vec![("GREETING".into(), "bye".into())], ..with };
-    assert_eq!(run(&other).await, said("/\nbye\nerr\n", "exit code 3"));
-    assert_eq!(run(&line("sh", &["-c", "kill -9 $$"])).await, said("", "signal 9"));
+    assert_eq!(run(&other).await, output_and_exit("/\nbye\nerr\n", "exit code 3"));
+    assert_eq!(run(&line("sh", &["-c", "kill -9 $$"])).await, output_and_exit("", "signal 9"));
 }
 
 #[tokio::test]
@@ -68,8 +68,11 @@ async fn an_agent_gives_a_command_no_variable_by_which_processes_are_known() {
 
 #[tokio::test]
 async fn terminal_command_that_is_a_shell_line_runs_in_a_shell() {
-    assert_eq!(run(&line("echo $GREETING | tr a-z A-Z", &[])).await, said("HELLO\n", "exit code 0"));
-    assert_eq!(run(&line("printf %s-%s", &["a b", "c"])).await, said("a b-c", "exit code 0"));
+    assert_eq!(
+        run(&line("echo $GREETING | tr a-z A-Z", &[])).await,
+        output_and_exit("HELLO\n", "exit code 0")
+    );
+    assert_eq!(run(&line("printf %s-%s", &["a b", "c"])).await, output_and_exit("a b-c", "exit code 0"));
     let error = start(&line("no-such-program", &["x"])).await.unwrap_err();
     assert_eq!(error.to_string(), "spawn no-such-program ENOENT: no such file or directory");
     let nowhere = CommandLine { cwd: "/no/such/directory".into(), ..line("true", &[]) };

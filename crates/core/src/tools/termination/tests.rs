@@ -10,12 +10,12 @@ const GRACE: GracePeriods = GracePeriods { eof: Duration::from_secs(5), term: Du
 
 /// Ends a process that reacts to each signal as `on` does; returns the signals, the outcome and the duration.
 async fn ended(on: impl Fn(Signal, &watch::Sender<Phase>)) -> (Vec<Signal>, TerminationOutcome, Duration) {
-    let (told, mut phase) = watch::channel(Phase::Running);
+    let (phase_sender, mut phase) = watch::channel(Phase::Running);
     let signals = RefCell::new(Vec::new());
     let begun = Instant::now();
     let signal = |signal| {
         signals.borrow_mut().push(signal);
-        on(signal, &told);
+        on(signal, &phase_sender);
     };
     let ended = end(&mut phase, signal, GRACE).await;
     (signals.into_inner(), ended, begun.elapsed())
@@ -33,16 +33,17 @@ async fn process_that_survives_kill_is_left_after_bounded_time() {
 
 #[tokio::test(start_paused = true)]
 async fn process_group_without_an_end_is_left_after_bounded_time() {
-    let exits = |_, told: &watch::Sender<Phase>| drop(told.send_replace(Phase::Exited(exit())));
+    let exits =
+        |_, phase_sender: &watch::Sender<Phase>| drop(phase_sender.send_replace(Phase::Exited(exit())));
     let limit = GRACE.eof + (GRACE.term + SLACK) * 2;
     assert_eq!(ended(exits).await, (vec![Signal::TERM], TerminationOutcome::Left, limit));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_goes_when_it_is_killed_is_gone_and_nobody_waits_longer() {
-    let on = |signal, told: &watch::Sender<Phase>| {
+    let on = |signal, phase_sender: &watch::Sender<Phase>| {
         if signal == Signal::KILL {
-            told.send_replace(Phase::Over(exit(), TerminationOutcome::Gone));
+            phase_sender.send_replace(Phase::Over(exit(), TerminationOutcome::Gone));
         }
     };
     let time = GRACE.eof + GRACE.term;

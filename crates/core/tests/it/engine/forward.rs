@@ -180,13 +180,13 @@ async fn meta_of_a_client_request_is_forwarded_to_the_agent() {
     let script = faithful(everything());
     let (agent, command) = bench.agent(&script);
     let meta = |text: &str| Some(ExtraParams::meta(text));
-    let new = NewSession { besides: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
+    let new = NewSession { extra_params: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
     let session = bench.engine.open(new).await.unwrap();
-    let first = Prompt::text("one").unwrap().with_besides(meta(r#"{"b":[ ]}"#));
+    let first = Prompt::text("one").unwrap().with_extra_params(meta(r#"{"b":[ ]}"#));
     session.prompt(first).await.unwrap().over().await.unwrap();
     prompt(&session, "two").await;
     session.park().await.unwrap();
-    session.wake(RestoreSession { besides: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();
+    session.wake(RestoreSession { extra_params: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();
     let metas: Vec<Value> = received(&command)
         .into_iter()
         .filter(|(method, _)| method.starts_with("session/"))
@@ -215,5 +215,5 @@ async fn setting_the_agent_never_answers_times_out_and_is_not_stored() {
     assert_eq!(unanswered.0, "AGENT_UNRESPONSIVE");
     session.park().await.unwrap();
     let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
-    assert_eq!(kept.settings.wished, []);
+    assert_eq!(kept.settings.chosen, []);
 }

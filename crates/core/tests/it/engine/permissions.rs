@@ -10,7 +10,7 @@ use super::*;
 async fn asking(session: &Session) -> (acpx_core::engine::TurnTicket, mpsc::Receiver<ResponderRequest>) {
     let (advisor, questions) = mpsc::channel(4);
     let prompt = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
-    (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
+    (session.prompt_with_responder(prompt, advisor).await.unwrap(), questions)
 }
 
 /// The answers an agent got.
@@ -179,7 +179,7 @@ async fn elicitation_goes_to_the_turns_client_and_is_declined_without_answer() {
     ] {
         let (advisor, mut questions) = mpsc::channel(4);
         // Whatever the policy is.
-        let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
+        let ticket = session.prompt_with_responder(Prompt::text("go").unwrap(), advisor).await.unwrap();
         let question = questions.recv().await.unwrap();
         let params: Value = serde_json::from_str(question.params()).unwrap();
         assert_eq!((question.kind(), params), (QuestionKind::Elicitation, form()));

@@ -61,7 +61,8 @@ async fn agents_session_list_is_read_to_its_last_page_by_one_process() {
     let found = async |script: &Script, session: &str| {
         let (agent, command) = bench.agent(script);
         let with = bench.new_session(agent, Vec::new());
-        let found = bench.engine.remote_session(&with, &AcpSessionId::new(session).unwrap()).await.unwrap();
+        let found =
+            bench.engine.find_agent_session(&with, &AcpSessionId::new(session).unwrap()).await.unwrap();
         let found = match found {
             ListLookup::Listed(row) => format!("listed as {}", row.session),
             other => format!("{other:?}"),

@@ -282,7 +282,7 @@ async fn permission_request_withdrawn_after_our_cancel_is_answered_once() {
         let (session, command) = open_as(&bench, name, &script).await;
         let (advisor, mut questions) = tokio::sync::mpsc::channel(1);
         let asked = Prompt::text("one").unwrap().with_policy(PermissionMode::Ask);
-        let ticket = session.prompt_asking(asked, advisor).await.unwrap();
+        let ticket = session.prompt_with_responder(asked, advisor).await.unwrap();
         let _question = questions.recv().await.unwrap();
         session.cancel(None).await.unwrap();
         assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled", "{name}");

@@ -85,7 +85,7 @@ async fn settings_are_restored_before_the_prompt_after_an_agent_kill() {
     assert_eq!(last_methods(&command), ["initialize", "session/load", "session/set_mode", "session/prompt"]);
     assert_eq!(last_start(&command)[2].1, json!({"sessionId": "s1", "modeId": "plan"}));
     let settings = kept(&bench, &session).await;
-    assert_eq!((settings.wished.as_slice(), settings.unmet.as_slice()), (&[wish(None, "plan")][..], &[][..]));
+    assert_eq!((settings.chosen.as_slice(), settings.unmet.as_slice()), (&[wish(None, "plan")][..], &[][..]));
     assert_eq!(settings.open_wishes().count(), 0, "the session shows what is wished");
 }
 
@@ -176,7 +176,7 @@ async fn setting_the_agent_refuses_is_reported_and_the_prompt_continues() {
     let reason = r#"the agent "scripted" refused session/set_mode: not in this directory (-32602)"#;
     assert_eq!(session.status().unmet, [(wish(None, "plan"), reason.into())]);
     let settings = kept(&bench, &session).await;
-    assert_eq!(settings.wished, [wish(None, "plan")]);
+    assert_eq!(settings.chosen, [wish(None, "plan")]);
     assert_eq!(settings.unmet, [UnmetSetting { name: SettingName::Mode, reason: reason.into() }]);
     let facts: Vec<Value> = bench
         .events(session.record_id())
@@ -200,9 +200,9 @@ async fn mode_that_the_agent_left_by_itself_is_not_restored() {
     ]);
     let (session, command) = bench.open(&script).await;
     set_mode(&session, "plan").await;
-    assert_eq!(kept(&bench, &session).await.wished, [wish(None, "plan")]);
+    assert_eq!(kept(&bench, &session).await.chosen, [wish(None, "plan")]);
     prompt(&session, "one").await;
-    assert_eq!(kept(&bench, &session).await.wished, []);
+    assert_eq!(kept(&bench, &session).await.chosen, []);
     session.park().await.unwrap();
     prompt(&session, "two").await;
     assert_eq!(last_methods(&command), ["initialize", "session/load", "session/prompt"]);
@@ -230,5 +230,5 @@ async fn an_agent_of_version_2_is_set_by_its_options_alone() {
     let [(first, params), (second, _)] = &asked[asked.len() - 2..] else { panic!("{asked:?}") };
     let expected = ("session/set_config_option", &set, "session/prompt");
     assert_eq!((first.as_str(), params, second.as_str()), expected);
-    assert_eq!(kept(&bench, &session).await.wished, [wish(Some("mode"), "plan")]);
+    assert_eq!(kept(&bench, &session).await.chosen, [wish(Some("mode"), "plan")]);
 }

@@ -149,7 +149,7 @@ async fn pending_permission_request_stops_the_silence_timeout_and_an_answer_rest
     let (advisor, mut questions) = tokio::sync::mpsc::channel(1);
     let prompt = Prompt::text("go").unwrap().with_limits(limits(None, Some(200)));
     let prompt = prompt.with_policy(acpx_core::model::PermissionMode::Ask);
-    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let ticket = session.prompt_with_responder(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     tokio::time::pause();
     tokio::time::advance(Duration::from_hours(1)).await;

@@ -148,7 +148,7 @@ async fn write_that_needs_permission_is_requested_and_done_when_approved() {
     let ask = || async {
         let (advisor, questions) = mpsc::channel::<ResponderRequest>(4);
         let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-        (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
+        (session.prompt_with_responder(prompt, advisor).await.unwrap(), questions)
     };
     let (ticket, mut questions) = ask().await;
     let question = questions.recv().await.unwrap();
@@ -187,7 +187,7 @@ async fn client_response_to_a_file_request_reaches_the_agent_verbatim() {
     std::fs::write(&file, "saved").unwrap();
     let (session, command) = bench.open(&requesting([read(&file), read(&file)])).await;
     let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
-    let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
+    let ticket = session.prompt_with_responder(Prompt::text("go").unwrap(), advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.offer()), (QuestionKind::File, Some(ClientOffer::Reading)));
     question.answer(ClientDecision::Say(r#"{"content":"unsaved","future":1.0e2}"#.into()));
@@ -445,7 +445,7 @@ async fn request_with_an_open_id_is_refused_and_keeps_the_first_decision() {
     let (session, command) = bench.open(&script).await;
     let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let ticket = session.prompt_with_responder(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert!(question.params().contains("harmless"), "{}", question.params());
     until_answered(&command, 1).await;
@@ -573,7 +573,7 @@ async fn file_changed_since_its_permission_request_is_not_written() {
     let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
     let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let ticket = session.prompt_with_responder(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     std::fs::write(&file, "mine").unwrap();
     question.answer(ClientDecision::Approve);
@@ -595,7 +595,7 @@ async fn overlong_write_is_refused_before_any_permission_request() {
     let (session, command) = bench.open(&requesting([write(&file, &long), write(&elsewhere, &long)])).await;
     let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-    let asked = session.prompt_asking(prompt, advisor).await.unwrap().over().await.unwrap();
+    let asked = session.prompt_with_responder(prompt, advisor).await.unwrap().over().await.unwrap();
     assert!(questions.recv().await.is_none(), "somebody was asked");
     let denied = prompt_with(&session, PermissionMode::DenyAll).await;
     let words = format!("larger than {} bytes: {}", 10 << 20, file.display());

@@ -192,7 +192,7 @@ async fn queued_prompt_without_fallback_is_not_sent_to_a_fresh_session() {
     let error = next.restore(session.record_id(), restore()).await.err().unwrap();
     assert_eq!(error.code().as_str(), "SESSION_NOT_RESTORED");
     let turn = bench.store.turn_numbered(session.record_id().clone(), waiting.turn).await.unwrap().unwrap();
-    assert_eq!((turn.wishes, failure(&turn).0), (careful, "SESSION_NOT_RESTORED"));
+    assert_eq!((turn.wake_options, failure(&turn).0), (careful, "SESSION_NOT_RESTORED"));
     bench.engine.shutdown().await;
     next.shutdown().await;
 }

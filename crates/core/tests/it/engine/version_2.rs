@@ -156,7 +156,7 @@ async fn permission_requests_use_the_version_2_format() {
     let (session, command) = bench.open_v2(&opened().prompt(turn).prompt(turn)).await;
     let (advisor, mut questions) = mpsc::channel(4);
     let asking = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
-    let ticket = session.prompt_asking(asking, advisor).await.unwrap();
+    let ticket = session.prompt_with_responder(asking, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.version()), (QuestionKind::Permission, ProtocolVersion::V2));
     question.answer(ClientDecision::Choose("yes".into()));

@@ -107,8 +107,8 @@ async fn set_model(editor: &mut Editor, record: &str, model: &str) -> Result<Val
     editor.call("session/set_model", json!({ "sessionId": record, "modelId": model })).await
 }
 
-async fn wished(bench: &Bench, record: &str) -> Vec<Setting> {
-    bench.record(record).await.settings.wished
+async fn chosen(bench: &Bench, record: &str) -> Vec<Setting> {
+    bench.record(record).await.settings.chosen
 }
 
 fn wish(model: &str) -> Setting {
@@ -145,7 +145,7 @@ async fn session_set_model_is_forwarded_stored_and_restored_after_kill_9() {
             editor.ask("session/set_model", json!({ "sessionId": record, "modelId": agent.other })).await;
         let (answer, told) = editor.answer(id).await;
         assert_eq!((answer, told), (Ok(json!({})), Vec::new()), "version 1 has no update for a model");
-        assert_eq!(wished(&bench, &record).await, [wish(agent.other)]);
+        assert_eq!(chosen(&bench, &record).await, [wish(agent.other)]);
 
         bench.kill_host().await;
         let mut editor = bench.editor(&argv).await;
@@ -172,7 +172,7 @@ async fn a_client_of_version_2_chooses_the_model_by_a_config_option() {
     let set = json!({ "sessionId": record, "configId": MODEL_OPTION, "type": "id", "value": agent.other });
     let answer = editor.call("session/set_config_option", set).await.unwrap();
     assert_eq!(answer["configOptions"][1], agent.option(agent.other));
-    assert_eq!(wished(&bench, &record).await, [wish(agent.other)]);
+    assert_eq!(chosen(&bench, &record).await, [wish(agent.other)]);
 
     // What a client of version 1 chooses reaches one of version 2 as an update.
     assert_eq!(set_model(&mut old, &record, "gemini-3.8-pro").await, Ok(json!({})));
@@ -197,7 +197,7 @@ async fn the_shell_chooses_the_model_by_set_model() {
     assert_eq!(answer["models"], agent.models(agent.other));
     let record = answer["sessionId"].as_str().unwrap();
     let settings = bench.record(record).await.settings;
-    assert_eq!(settings.wished, [wish(agent.other)]);
+    assert_eq!(settings.chosen, [wish(agent.other)]);
     let model = settings.shown.model().unwrap();
     assert_eq!(model.value, Some(SettingValue::Id(agent.other.into())));
 
@@ -252,12 +252,12 @@ async fn a_model_option_is_used_before_models() {
     let answer: Value = shell.call("session/resume", &params).await.unwrap();
     assert_eq!((&answer["models"], &answer["configOptions"]), (&models("m2"), &options("m2")));
     let option = |id: &str, value: &str| Setting { name: SettingName::Option(id.into()), ..wish(value) };
-    assert_eq!(wished(&bench, &record).await, [option("model", "m2")]);
+    assert_eq!(chosen(&bench, &record).await, [option("model", "m2")]);
     assert_eq!(since_last_start(&argv)[1].0, "session/set_config_option");
 
     // The last choice counts, whichever request made it.
     assert_eq!(set_model(&mut editor, &record, "m1").await, Ok(json!({})));
-    assert_eq!(wished(&bench, &record).await, [wish("m1")]);
+    assert_eq!(chosen(&bench, &record).await, [wish("m1")]);
     let status = bench.record(&record).await.settings;
     assert_eq!(status.shown.model().unwrap().value, Some(SettingValue::Id("m1".into())));
 }

@@ -48,7 +48,7 @@ async fn settings_of_an_editor_are_visible_in_the_shell_and_reverse() {
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     let record = editor.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
     editor.call("session/set_mode", json!({ "sessionId": record, "modeId": "plan" })).await.unwrap();
-    assert_eq!(bench.record(&record).await.settings.wished, [wish(None, "plan")]);
+    assert_eq!(bench.record(&record).await.settings.chosen, [wish(None, "plan")]);
     let mut shell = bench.client().await;
     assert_eq!(bench.resume(&mut shell, &record).await["modes"], modes("plan"));
 
@@ -62,7 +62,7 @@ async fn settings_of_an_editor_are_visible_in_the_shell_and_reverse() {
         update.filter(|update| update["sessionUpdate"] == "config_option_update").collect();
     assert_eq!(told, [&json!({"sessionUpdate": "config_option_update", "configOptions": options("m2")})]);
     let settings = bench.record(&record).await.settings;
-    assert_eq!(settings.wished, [wish(None, "plan"), wish(Some("engine"), "m2")]);
+    assert_eq!(settings.chosen, [wish(None, "plan"), wish(Some("engine"), "m2")]);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn a_second_import_changes_nothing_and_writes_nothing() {
     let home = Home::with(&["full", "turns", "legacy"]);
     let files = home.files();
     assert!(home.has_news().await);
-    assert_eq!(home.import().await.taken.len(), 3);
+    assert_eq!(home.import().await.imported.len(), 3);
     assert!(!home.has_news().await);
     let records = home.store.records(RecordFilter::default(), None, 10).await.unwrap();
     let noted = home.store.imports(home.sessions().canonicalize().unwrap()).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
     std::fs::create_dir(home.sessions().join("directory.json")).unwrap();
     home.write("index.json", "an index of another version");
     let report = home.import().await;
-    assert_eq!(report.taken.len(), 2);
+    assert_eq!(report.imported.len(), 2);
     let problem = |file: &str, damage| ImportProblem { file: file.to_owned(), damage };
     let mut expected: Vec<ImportProblem> =
         cases.into_iter().map(|(file, _, damage)| problem(file, damage)).collect();
@@ -96,13 +96,13 @@ async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
     // They are no news, and are named again to whoever asks.
     assert!(!home.has_news().await);
     let again = home.import().await;
-    assert_eq!((again.unchanged, again.taken.len(), again.damaged), (2, 0, report.damaged));
+    assert_eq!((again.unchanged, again.imported.len(), again.damaged), (2, 0, report.damaged));
     home.write(
         "e-relative.json",
         r#"{"id":"e-relative","sessionId":"s","cwd":"/project","agentCommand":"a"}"#,
     );
     assert!(home.has_news().await);
-    assert_eq!(home.import().await.taken.len(), 1);
+    assert_eq!(home.import().await.imported.len(), 1);
 }
 
 #[tokio::test]
@@ -123,9 +123,9 @@ async fn record_with_a_living_owner_is_left_alone_until_it_exits() {
 
     std::fs::write(&lease, claim(ticks)).unwrap();
     let report = home.import().await;
-    assert_eq!(report.taken.len(), 1);
+    assert_eq!(report.imported.len(), 1);
     let alive = SkippedFile { file: format!("{KILLED}.json"), reason: SkipReason::OwnerAlive { pid } };
-    assert_eq!(report.left, [alive]);
+    assert_eq!(report.skipped, [alive]);
     // Nothing can be done about it now, so it is no news.
     let NpmSessions { has_news, held } = home.look().await;
     let held: Vec<_> = held.iter().map(|held| (held.pid, held.record.as_str())).collect();
@@ -139,7 +139,7 @@ async fn record_with_a_living_owner_is_left_alone_until_it_exits() {
     drop(owner.stdin.take());
     owner.wait().unwrap();
     assert!(home.has_news().await);
-    assert_eq!(home.import().await.taken.len(), 1);
+    assert_eq!(home.import().await.imported.len(), 1);
 }
 
 /// An event that acpx itself appends to the imported record.
@@ -177,13 +177,13 @@ async fn imported_record_with_own_turns_stays_and_its_growth_is_reported_once() 
     let continued = vec![reason];
     assert_eq!(
         home.import().await,
-        ImportReport { left: left.clone(), continued, ..ImportReport::default() }
+        ImportReport { skipped: left.clone(), continued, ..ImportReport::default() }
     );
     assert_eq!(all_events(&home.store, &id(KILLED), 100).await.unwrap(), events);
     // The lease is still ours, it is no news, and it is said again to whoever asks.
     home.store.append(lease, vec![Change::Title(None)], Durability::Process).await.unwrap();
     assert!(!home.has_news().await);
-    assert_eq!(home.import().await, ImportReport { left, ..ImportReport::default() });
+    assert_eq!(home.import().await, ImportReport { skipped: left, ..ImportReport::default() });
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn new_npm_turns_are_imported_after_own_events_without_a_turn() {
     home.put("grown");
     let report = home.import().await;
     let grown: Vec<_> = report.grown.iter().map(|grown| (grown.turns, grown.events)).collect();
-    assert_eq!((grown, report.left), (vec![(1, 9)], Vec::new()));
+    assert_eq!((grown, report.skipped), (vec![(1, 9)], Vec::new()));
     let other = Home::with(&["grown"]);
     other.import().await;
     assert_eq!(said(&home.store, KILLED).await, said(&other.store, KILLED).await);
@@ -250,7 +250,7 @@ async fn id_of_another_record_is_reported_and_skipped() {
     home.store.create(ours, Vec::new(), host("h")).await.unwrap();
     let before = home.record("7f1c").await;
     let left = SkippedFile { file: "7f1c.json".into(), reason: SkipReason::IdTaken { record: id("7f1c") } };
-    assert_eq!(home.import().await, ImportReport { left: vec![left], ..ImportReport::default() });
+    assert_eq!(home.import().await, ImportReport { skipped: vec![left], ..ImportReport::default() });
     assert_eq!(home.record("7f1c").await, before);
 }
 
@@ -268,7 +268,7 @@ async fn taken_scope_stays_with_its_record() {
     assert_eq!(report, dry);
     // The one that was used last is the one a shell finds.
     let notes =
-        |name: &str| report.taken.iter().find(|taken| taken.record == id(name)).unwrap().notes.clone();
+        |name: &str| report.imported.iter().find(|taken| taken.record == id(name)).unwrap().notes.clone();
     assert_eq!(notes("newer"), [ImportNote::FromMessages]);
     assert_eq!(notes("7f1c"), [ImportNote::ScopeTaken { by: id("newer") }, ImportNote::FromMessages]);
     let scopes = [home.record("newer").await.scope, home.record("closed").await.scope];
@@ -281,10 +281,10 @@ async fn copy_under_another_file_name_does_not_replace_the_record() {
     let home = Home::with(&["turns"]);
     home.write("a copy.json", home.read(&format!("{TURNS}.json")));
     let report = home.import().await;
-    assert_eq!(report.taken.len(), 1);
-    assert_eq!((&*report.taken[0].file, report.taken[0].notes.len()), (&*format!("{TURNS}.json"), 0));
+    assert_eq!(report.imported.len(), 1);
+    assert_eq!((&*report.imported[0].file, report.imported[0].notes.len()), (&*format!("{TURNS}.json"), 0));
     let left = SkippedFile { file: "a copy.json".into(), reason: SkipReason::Diverged { record: id(TURNS) } };
-    assert_eq!(report.left, [left]);
+    assert_eq!(report.skipped, [left]);
 }
 
 #[tokio::test]
@@ -297,11 +297,12 @@ async fn records_with_other_file_names_come_last_and_duplicates_once() {
     }
     home.write("own.json", text.replace("\"7f1c\"", "\"own\""));
     let report = home.import().await;
-    let taken: Vec<_> = report.taken.iter().map(|taken| (taken.record.as_str(), &*taken.notes)).collect();
+    let imported: Vec<_> =
+        report.imported.iter().map(|taken| (taken.record.as_str(), &*taken.notes)).collect();
     let renamed = [ImportNote::FileName, ImportNote::ScopeTaken { by: id("own") }, ImportNote::FromMessages];
-    assert_eq!(taken, [("own", &[ImportNote::FromMessages][..]), ("7f1c", &renamed[..])]);
+    assert_eq!(imported, [("own", &[ImportNote::FromMessages][..]), ("7f1c", &renamed[..])]);
     // The other one says what is kept already.
-    assert_eq!((report.unchanged, report.left.len(), report.damaged.len()), (1, 0, 0));
+    assert_eq!((report.unchanged, report.skipped.len(), report.damaged.len()), (1, 0, 0));
 }
 
 #[tokio::test]
@@ -343,8 +344,8 @@ async fn record_in_use_here_is_not_imported_until_released() {
     let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();
     let reason = SkipReason::InUse { record: id(FULL) };
     let left = vec![SkippedFile { file: format!("{FULL}.json"), reason: reason.clone() }];
-    assert_eq!(report, ImportReport { left, continued: vec![reason], ..ImportReport::default() });
-    assert_eq!(home.import().await.taken.len(), 1);
+    assert_eq!(report, ImportReport { skipped: left, continued: vec![reason], ..ImportReport::default() });
+    assert_eq!(home.import().await.imported.len(), 1);
 }
 
 #[tokio::test]
@@ -364,7 +365,7 @@ async fn a_record_that_was_deleted_here_does_not_come_back() {
         let report = home.import().await;
         assert_eq!(
             report,
-            ImportReport { unchanged: 1, left: vec![left.clone()], ..ImportReport::default() }
+            ImportReport { unchanged: 1, skipped: vec![left.clone()], ..ImportReport::default() }
         );
         assert!(!home.has_news().await);
     }

@@ -120,7 +120,7 @@ async fn secrets_of_a_journal_are_in_no_byte_of_the_store() {
 async fn secrets_that_a_journal_repeats_are_in_no_turn_and_no_fact() {
     let home = Home::with(&["repeated"]);
     let report = home.import().await;
-    assert_eq!((report.taken[0].turns, &*report.taken[0].notes), (3, &[][..]));
+    assert_eq!((report.imported[0].turns, &*report.imported[0].notes), (3, &[][..]));
     assert_eq!(home.record("repeated").await.title.as_deref(), Some("why [secret] is refused"));
     let mut turns = Vec::new();
     for number in 1..=3 {
@@ -174,7 +174,7 @@ fn assert_no_byte_of_a_secret(home: Home) {
 async fn interrupted_npm_turn_grows_into_its_later_npm_state() {
     let home = Home::with(&["killed"]);
     let report = home.import().await;
-    assert_eq!((report.taken[0].turns, report.taken[0].events), (2, 15));
+    assert_eq!((report.imported[0].turns, report.imported[0].events), (2, 15));
     let turn = home.store.turn_numbered(id(KILLED), TurnId(2)).await.unwrap().unwrap();
     assert!(matches!(turn.state, TurnState::Interrupted { .. }), "{turn:?}");
     assert_eq!(home.record(KILLED).await.answered_turns, 1);
@@ -262,7 +262,7 @@ async fn torn_last_line_is_left_out_and_a_damaged_one_counted() {
     home.write(&journal, [damaged.as_bytes(), b"\xff"].concat());
     let report = home.import().await;
     let notes = [ImportNote::TornLine, ImportNote::DamagedLines { count: 3 }];
-    assert_eq!((report.taken[0].turns, &*report.taken[0].notes), (6, &notes[..]));
+    assert_eq!((report.imported[0].turns, &*report.imported[0].notes), (6, &notes[..]));
     assert_eq!(home.record(TURNS).await.answered_turns, 3);
 
     // npm acpx puts the torn file aside, closes the turn that it was about, and goes on in a new file.
@@ -304,7 +304,7 @@ async fn without_a_journal_the_messages_become_the_conversation() {
     let home = Home::with(&["turns"]);
     std::fs::remove_file(home.sessions().join(format!("{TURNS}.stream.ndjson"))).unwrap();
     let report = home.import().await;
-    assert_eq!(report.taken[0].notes, [ImportNote::FromMessages]);
+    assert_eq!(report.imported[0].notes, [ImportNote::FromMessages]);
     let shown = shown_by_npm(&home.sessions().join(format!("{TURNS}.json")));
     assert_eq!(said(&home.store, TURNS).await, shown);
     // All but the one prompt that nothing was said after count as answered.
@@ -327,7 +327,7 @@ async fn long_journal_is_imported_whole_in_batches() {
     home.write(&journal, format!("{before}{}{after}", format!("{long}\n").repeat(2000)));
     let report = home.import().await;
     let events = all_events(&home.store, &id(FULL), 1000).await.unwrap();
-    assert_eq!(report.taken[0].events, events.len() as u64);
+    assert_eq!(report.imported[0].events, events.len() as u64);
     assert_eq!(events.iter().filter(|event| *event.body == *long).count(), 2000);
     assert_eq!(home.import().await, ImportReport { unchanged: 1, ..ImportReport::default() });
 }

@@ -99,7 +99,7 @@ impl Side {
                     ..event(1, body)
                 })
             }
-            Step::Turn { number, request, state, used, wishes } => {
+            Step::Turn { number, request, state, used, wake_options } => {
                 let states = [
                     TurnState::Queued,
                     TurnState::Dispatched { at: at(20) },
@@ -111,7 +111,7 @@ impl Side {
                 let turn = turn(number, REQUESTS[request], states[state].clone());
                 let permissions = PermissionCount { approved: used.unwrap_or(0), rejected: 0 };
                 let usage = used.map(|used| used.to_string().into());
-                Change::Turn(Turn { usage, permissions, wishes, ..turn })
+                Change::Turn(Turn { usage, permissions, wake_options, ..turn })
             }
             Step::Lineage { rows, inner } => Change::Lineage(lineage(rows, inner)),
             Step::Title(title) => Change::Title(title),
@@ -127,7 +127,9 @@ impl Side {
                 names.iter().map(|name| AbsolutePath::new(format!("/{name}")).unwrap()).collect(),
             ),
             Step::Scope(scope) => Change::Scope(scope),
-            Step::Place { directory } => Change::Place { cwd: path(directory), real_cwd: path(directory) },
+            Step::Place { directory } => {
+                Change::WorkingDirectory { cwd: path(directory), real_cwd: path(directory) }
+            }
             Step::AgentCommand { program, args, protocol } => {
                 Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }
             }
@@ -136,7 +138,7 @@ impl Side {
                 since: at(3),
                 ended: ended.map(|how| AgentExit { at: at(4), how: AgentEnd::from_words(&how) }),
             }),
-            Step::SpokenAt(time) => Change::SpokenAt(at(time)),
+            Step::LastActivity(time) => Change::LastActivity(at(time)),
             Step::Lifecycle(lifecycle) => Change::Lifecycle(lifecycle),
         };
         steps.into_iter().map(&mut change).collect()

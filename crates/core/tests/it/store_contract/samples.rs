@@ -87,7 +87,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         request: request(name),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy: PermissionMode::ApproveReads.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(10),
         state,
@@ -138,7 +138,7 @@ pub(super) fn settings_of(mode: &str) -> RecordSettings {
         choices,
     };
     RecordSettings {
-        wished: vec![
+        chosen: vec![
             Setting { name: SettingName::Mode, value: value.clone() },
             Setting { name: web.clone(), value: SettingValue::Flag(true) },
         ],

@@ -127,7 +127,7 @@ pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store:
 }
 
 pub(super) async fn moved_record_is_found_only_in_its_new_directory(store: AnyStore) {
-    let to = |cwd: &str, real: &str| Change::Place { cwd: path(cwd), real_cwd: path(real) };
+    let to = |cwd: &str, real: &str| Change::WorkingDirectory { cwd: path(cwd), real_cwd: path(real) };
     let moving = create(&store, scoped("moving", "/a", "")).await;
     create(&store, scoped("there", "/b", "")).await;
     let before = kept(&store, "moving").await;

@@ -23,7 +23,7 @@ pub(super) async fn settings_are_stored_whole_and_change_no_time(store: AnyStore
 }
 
 pub(super) async fn explicit_record_time_overrides_earlier_writes_only(store: AnyStore) {
-    let spoken = || Change::SpokenAt(at(2));
+    let spoken = || Change::LastActivity(at(2));
     let changes = events(1, 2).into_iter().chain([spoken()]).collect();
     let lease = store.create(record("r", 5), changes, host("h")).await.unwrap();
     assert_eq!(kept(&store, "r").await.updated_at, at(2));

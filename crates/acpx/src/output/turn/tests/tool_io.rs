@@ -199,7 +199,7 @@ fn denials_are_known_in_every_format_with_earlier_tool_updates() {
                 view.event(&event(seq, *direction, message), console).unwrap();
             }
             let tool = acpx_core::model::ToolUse {
-                said_kind: Some("edit".into()),
+                protocol_kind: Some("edit".into()),
                 title: Some("Edit a.txt".into()),
                 name: None,
             };

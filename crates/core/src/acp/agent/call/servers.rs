@@ -31,7 +31,7 @@ fn mcp_server(field: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<McpS
     let [name] = field.members(["name"])?;
     let name = name.required()?.string()?;
     let transport = transport(field, &name, terms)?;
-    Ok(McpServer::new(name, transport).said_as(terms.version, field.json()))
+    Ok(McpServer::new(name, transport).with_client_json(terms.version, field.json()))
 }
 
 /// In version 1 a server without a `type` uses stdio.

@@ -222,7 +222,7 @@ fn session_new_is_read_whole_and_keeps_unknown_members() {
                     env: vec![value("K", "v")],
                 },
             )
-            .said_as(ProtocolVersion::V1, &params["mcpServers"][0].to_string()),
+            .with_client_json(ProtocolVersion::V1, &params["mcpServers"][0].to_string()),
             McpServer::new(
                 "b",
                 McpTransport::Http { url: "https://b".into(), headers: vec![value("H", "h")] },

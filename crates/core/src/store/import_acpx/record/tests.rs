@@ -31,7 +31,7 @@ fn expected() -> NpmRecord {
         lifecycle: Lifecycle::Closed { at: at("2026-02-03T00:00:00Z") },
         created_at: at("2026-02-01T00:00:00Z"),
         used_at: at("2026-02-02T00:00:00Z"),
-        wished: Vec::new(),
+        chosen: Vec::new(),
         messages: vec![json!("Resume")],
         notes: Vec::new(),
     }
@@ -131,9 +131,9 @@ fn mode_model_and_options_that_the_user_chose_are_wishes() {
         (json!({ "session_options": { "model": "m2" } }), vec![]),
         (json!(7), vec![]),
     ];
-    for (state, wished) in cases {
+    for (state, chosen) in cases {
         let record = json!({"id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent", "acpx": state});
-        assert_eq!(read(&record).unwrap().wished, wished, "{state}");
+        assert_eq!(read(&record).unwrap().chosen, chosen, "{state}");
     }
 }
 

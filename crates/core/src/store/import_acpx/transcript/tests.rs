@@ -65,7 +65,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
             request: RequestId::new(request).unwrap(),
             prompt: r#"[{"type":"text"}]"#.into(),
             policy: PermissionPolicy::default(),
-            wishes: WakeOptions::default(),
+            wake_options: WakeOptions::default(),
             limits: TurnLimits::default(),
             queued_at: at(),
             state,

@@ -60,7 +60,7 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
     let option = |name: &SettingName| name.option().map(Into::into);
     let stored = SettingsColumn {
         wished: settings
-            .wished
+            .chosen
             .iter()
             .map(|wish| StoredWish { option: option(&wish.name), value: wish.value.clone() })
             .collect(),
@@ -82,7 +82,7 @@ pub(super) fn settings(text: &str) -> Option<RecordSettings> {
     let unmet =
         unmet.into_iter().map(|unmet| UnmetSetting { name: name(unmet.option), reason: unmet.reason });
     let read = RecordSettings {
-        wished: wished.collect(),
+        chosen: wished.collect(),
         shown: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),
         unmet: unmet.collect(),
     };

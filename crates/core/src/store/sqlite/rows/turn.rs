@@ -35,7 +35,7 @@ pub(in super::super) fn turn(
         request: cells.parsed(2, |text| RequestId::new(text).ok())?,
         prompt: body::read(connection, cells.value(12), cells.value(13))?,
         policy: policy(cells)?,
-        wishes: wishes(cells)?,
+        wake_options: wake_options(cells)?,
         limits: limits(cells)?,
         queued_at: cells.time(5)?,
         state: turn_state(cells)?,
@@ -77,7 +77,7 @@ const FALLBACK: usize = 17;
 const CARRY_HISTORY: usize = 18;
 
 /// Wake options; null columns mean the default.
-fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
+fn wake_options(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
     let fallback = match cells.optional_text(FALLBACK)?.map(Fallback::parse) {
         None => Fallback::Auto,
         Some(Some(fallback)) if fallback != Fallback::Auto => fallback,
@@ -92,9 +92,9 @@ fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> {
 }
 
 /// Wake options as two column values.
-pub(in super::super) fn wish_values<'a>(wishes: WakeOptions) -> [ValueRef<'a>; 2] {
-    let fallback = (wishes.fallback != Fallback::Auto).then(|| wishes.fallback.as_str());
-    [fallback.into(), cells::optional_integer(wishes.carry_history.then_some(1))]
+pub(in super::super) fn wish_values<'a>(wake_options: WakeOptions) -> [ValueRef<'a>; 2] {
+    let fallback = (wake_options.fallback != Fallback::Auto).then(|| wake_options.fallback.as_str());
+    [fallback.into(), cells::optional_integer(wake_options.carry_history.then_some(1))]
 }
 
 /// The indexes of the limits in [`TURN`].

@@ -15,7 +15,7 @@ fn old_turn(number: u64, policy: PermissionMode, state: TurnState) -> Turn {
         request: request(number),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy: policy.into(),
-        wishes: WakeOptions::default(),
+        wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(1000 + i64::try_from(number).unwrap()),
         state,

@@ -16,7 +16,7 @@ pub(super) fn full() -> (Record, Change) {
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
     ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
     ended.policy.unasked = UnattendedPolicy::Wait;
-    ended.wishes = WakeOptions { fallback: Fallback::Never, carry_history: true };
+    ended.wake_options = WakeOptions { fallback: Fallback::Never, carry_history: true };
     let millis = std::time::Duration::from_millis;
     ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
@@ -56,7 +56,7 @@ fn settings() -> RecordSettings {
         choices,
     };
     RecordSettings {
-        wished: vec![
+        chosen: vec![
             Setting { name: mode(), value: id("plan") },
             Setting { name: option("web"), value: SettingValue::Flag(true) },
         ],

@@ -31,10 +31,10 @@ fn made(path: &Path, size_limit: Option<u64>) -> WriteConnection {
     writer
 }
 
-fn said(answers: Vec<WriteResult>) -> Vec<String> {
-    let said =
+fn result_codes(answers: Vec<WriteResult>) -> Vec<String> {
+    let result_codes =
         |answer: WriteResult| answer.map_or_else(|error| error.code().to_string(), |_| "kept".to_owned());
-    answers.into_iter().map(said).collect()
+    answers.into_iter().map(result_codes).collect()
 }
 
 fn last_seq(writer: &WriteConnection, name: &str) -> Option<Seq> {
@@ -49,7 +49,7 @@ fn commit_is_synced_if_any_request_needs_it() {
     let full = 2;
     let normal = 1;
     let mut level_after = |group: &[WriteOperation]| {
-        let answers = said(writer.commit(group));
+        let answers = result_codes(writer.commit(group));
         assert!(answers.iter().all(|answer| answer == "kept"), "{answers:?}");
         // It cannot be changed within a transaction, so the commit had the current level.
         writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
@@ -71,7 +71,7 @@ fn an_append_that_does_not_fit_spoils_no_other_of_its_group() {
     let small = |name| append(name, vec![event(1, "small")], Durability::Process);
     let large = append("b", vec![event(1, &"x".repeat(5_000_000))], Durability::Process);
     let group = [small("a"), large, small("c"), append("c", vec![event(9, "")], Durability::Process)];
-    assert_eq!(said(writer.commit(&group)), ["kept", "STORE_FULL", "kept", "STORE_OUT_OF_ORDER"]);
+    assert_eq!(result_codes(writer.commit(&group)), ["kept", "STORE_FULL", "kept", "STORE_OUT_OF_ORDER"]);
     let kept = ["a", "b", "c"].map(|name| last_seq(&writer, name));
     assert_eq!(kept, [Some(Seq(1)), None, Some(Seq(1))]);
 }
@@ -91,10 +91,10 @@ fn write_group_waits_for_a_lock_only_once() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let group = ["a", "b", "c"].map(|name| append(name, vec![event(1, "")], Durability::Process));
-    assert_eq!(said(writer.commit(&group)), ["STORE_LOCKED"; 3]);
+    assert_eq!(result_codes(writer.commit(&group)), ["STORE_LOCKED"; 3]);
     assert_eq!(WAITS.load(Ordering::Relaxed), 1);
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(said(writer.commit(&group)), ["kept"; 3]);
+    assert_eq!(result_codes(writer.commit(&group)), ["kept"; 3]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn no_statement_of_an_append_is_parsed_again_with_other_values() {
         for name in ["a", "b"] {
             writer.clear_heads();
             let answers = writer.commit(&[append(name, vec![event(seq, "x")], Durability::Process)]);
-            assert_eq!(said(answers), ["kept"]);
+            assert_eq!(result_codes(answers), ["kept"]);
         }
     }
     let statements = super::super::write::hot_statements();

@@ -64,7 +64,7 @@ pub(super) enum Call {
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Event { skew: u64, time: i64, turn: Option<u64>, direction: usize, kind: usize, body: String },
-    Turn { number: u64, request: usize, state: usize, used: Option<u32>, wishes: WakeOptions },
+    Turn { number: u64, request: usize, state: usize, used: Option<u32>, wake_options: WakeOptions },
     Lineage { rows: usize, inner: bool },
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
@@ -75,7 +75,7 @@ pub(super) enum Step {
     Scope(Option<Scope>),
     Place { directory: usize },
     AgentRun { pid: u32, ended: Option<String> },
-    SpokenAt(i64),
+    LastActivity(i64),
     AgentCommand { program: String, args: Vec<String>, protocol: ProtocolVersion },
 }
 
@@ -120,8 +120,8 @@ fn step() -> impl Strategy<Value = Step> {
                 Step::Event { skew, time, turn: turn.map(u64::from), direction, kind, body }
             }
         ),
-        4 => (1..6_u64, 0..REQUESTS.len(), 0..6_usize, any::<Option<u32>>(), wishes()).prop_map(
-            |(number, request, state, used, wishes)| Step::Turn { number, request, state, used, wishes }
+        4 => (1..6_u64, 0..REQUESTS.len(), 0..6_usize, any::<Option<u32>>(), wake_options()).prop_map(
+            |(number, request, state, used, wake_options)| Step::Turn { number, request, state, used, wake_options }
         ),
         1 => (1..4_usize, any::<bool>()).prop_map(|(rows, inner)| Step::Lineage { rows, inner }),
         1 => any::<Option<String>>().prop_map(Step::Title),
@@ -136,7 +136,7 @@ fn step() -> impl Strategy<Value = Step> {
             let protocol = if second { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
             Step::AgentCommand { program, args, protocol }
         }),
-        1 => (1..100_i64).prop_map(Step::SpokenAt),
+        1 => (1..100_i64).prop_map(Step::LastActivity),
         2 => lifecycle().prop_map(Step::Lifecycle),
     ]
 }
@@ -152,7 +152,7 @@ fn memory() -> impl Strategy<Value = AgentMemory> {
     ]
 }
 
-fn wishes() -> impl Strategy<Value = WakeOptions> {
+fn wake_options() -> impl Strategy<Value = WakeOptions> {
     let fallback = prop_oneof![Just(Fallback::Auto), Just(Fallback::Never), Just(Fallback::Reset)];
     (fallback, any::<bool>()).prop_map(|(fallback, carry_history)| WakeOptions { fallback, carry_history })
 }
