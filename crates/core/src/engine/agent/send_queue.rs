@@ -5,6 +5,9 @@
 //! it has read some lines, and client requests are refused. Lines that are still accepted are small or bounded by what
 //! they end or answer: one prompt, a cancel, a close, withdrawals, replies to the agent's requests.
 //!
+//! The connection has a bounded queue of its own (`wire/outbox.rs`), whose send waits for room. The session cannot wait
+//! there, and its bound is larger because it refuses requests instead of blocking the sender.
+//!
 //! An agent that never reads waits like this until its turn is cancelled. `_acpx/waiting` reports it.
 
 use std::collections::VecDeque;
