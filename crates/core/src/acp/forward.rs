@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_call_of_a_request_is_named_as_it_is_told() {
+    fn tool_call_ids_of_requests_become_the_ids_that_clients_know() {
         let other = |id: &str| (id == r#""t1""#).then(|| r#""t1~2""#.to_owned());
         let cases = [
             (

@@ -13,7 +13,6 @@ mod error_class;
 mod forward;
 pub mod translate;
 
-mod agent_info;
 mod capabilities;
 mod children;
 mod content;
@@ -22,8 +21,7 @@ mod login;
 pub(crate) mod render;
 pub(crate) mod settings;
 
-pub use agent_info::AgentInfo;
-pub use capabilities::{Capabilities, PromptContent, UnsupportedBlock};
+pub use capabilities::{AgentInfo, Capabilities, PromptContent, UnsupportedBlock};
 pub(crate) use content::{MAX_MEMBER_BYTES, carried_block, carried_words};
 pub use content::{
     StateUpdate, ToolCallSnapshot, block_words, blocks_words, content, has_background, idle_meta,
@@ -31,7 +29,6 @@ pub use content::{
 };
 pub use cursor::Cursor;
 pub use error_class::read as read_error;
-pub use forward::ExtraParams;
-pub use forward::session_of;
+pub use forward::{ExtraParams, session_of};
 pub(crate) use forward::{pass_on_params, with_client_call_ids};
 pub use login::login_ways;

@@ -12,12 +12,10 @@
 pub mod encode;
 pub mod json;
 pub mod splice;
-mod truncated_line;
 
 mod clock;
 mod connection;
 mod error;
-mod garbage;
 mod id;
 mod limits;
 mod lines;
@@ -31,8 +29,8 @@ pub use clock::{new_uuid, since_1970};
 pub(crate) use connection::WeakPeer;
 pub use connection::{DisconnectReason, InboundMessage, InboundStream, Peer, connect, memory};
 pub use error::WireError;
-pub use garbage::GarbageReport;
 pub use id::RpcId;
 pub use limits::WireLimits;
+pub use lines::GarbageReport;
 pub use message::{Body, Malformed, RpcMessage, RpcOutcome, UnreadableLine};
 pub use rpc_error::RpcError;

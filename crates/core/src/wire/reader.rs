@@ -10,11 +10,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::connection::{DisconnectReason, InboundMessage};
-use super::garbage::Garbage;
-use super::lines::{DroppedLine, LineBuffer, RawLine};
+use super::lines::{DroppedLine, Garbage, LineBuffer, RawLine, request_id};
 use super::message::Body;
 use super::outbox::Outbox;
-use super::truncated_line::request_id;
 use super::{GarbageReport, Malformed, RpcId, RpcMessage, UnreadableLine, WireLimits};
 use crate::sync::Lock;
 

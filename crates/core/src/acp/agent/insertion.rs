@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::completion::EndGuard;
 use super::link::ClientLink;
 use super::setup::{Meta, inserted_answer};
-use super::state_updates;
+use super::turn;
+use super::turn::EndGuard;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::sync::Lock;
 use crate::wire::RpcId;
@@ -87,9 +87,9 @@ impl TurnLink {
             self.link.respond(&insertion.request, &inserted_answer(message, meta, answer)).await.ok();
             self.link.speech().begin_turn(&insertion.session);
             if self.link.says_states() {
-                let echo = state_updates::user_message(message, &insertion.blocks);
+                let echo = turn::user_message(message, &insertion.blocks);
                 self.link.send_update(&insertion.session, &echo).await.ok();
-                self.link.send_update(&insertion.session, state_updates::RUNNING).await.ok();
+                self.link.send_update(&insertion.session, turn::RUNNING).await.ok();
             }
         }
         insertion.over();

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::client::ClientFacts;
 use super::permission::{PermissionOutcome, ToolPermissionRequest};
 use super::setup::to_json;
-use super::state_updates;
+use super::turn;
 use super::turn::Cancellation;
 use super::update::UpdateBody;
 use super::v2_adapter::SessionTranslations;
@@ -152,16 +152,14 @@ impl ClientLink {
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, ClientRequestError> {
         if self.says_states() {
-            self.send_update(&ask.session, state_updates::REQUIRES_ACTION)
+            self.send_update(&ask.session, turn::REQUIRES_ACTION)
                 .await
                 .map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A cancelled turn ends without running again.
         if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
-            self.send_update(&ask.session, state_updates::RUNNING)
-                .await
-                .map_err(ClientRequestError::NotSent)?;
+            self.send_update(&ask.session, turn::RUNNING).await.map_err(ClientRequestError::NotSent)?;
         }
         outcome
     }

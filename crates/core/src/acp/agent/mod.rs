@@ -7,7 +7,6 @@
 
 mod call;
 mod client;
-mod completion;
 mod error;
 mod insertion;
 mod link;
@@ -20,7 +19,6 @@ mod service;
 mod session_lanes;
 mod sessions;
 mod setup;
-mod state_updates;
 mod turn;
 mod update;
 mod v2_adapter;

@@ -13,7 +13,7 @@ use super::insertion::{PromptInsertion, TurnLink};
 use super::service::AgentService;
 use super::sessions::ActiveTurn;
 use super::setup::{Meta, PromptReply};
-use super::state_updates;
+use super::turn;
 use super::worker::{RequestWorker, caught};
 use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
 use crate::wire::{RpcError, RpcId};
@@ -54,9 +54,9 @@ impl<S: AgentService> RequestWorker<S> {
             return;
         }
         let state = match ended {
-            Ok(answer) => state_updates::stopped(answer),
+            Ok(answer) => turn::stopped(answer),
             Err(CallError::Unanswered) => return,
-            Err(error) => state_updates::failed(error, self.link.client().error_data),
+            Err(error) => turn::failed(error, self.link.client().error_data),
         };
         // A disconnected client misses it.
         self.link.send_update(session, &state).await.ok();

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::completion::{EndGuard, EndSignal};
+use super::turn::{EndGuard, EndSignal};
 use crate::model::AcpSessionId;
 use crate::sync::Lock;
 

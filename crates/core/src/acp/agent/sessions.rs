@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{CallExtras, PromptCall};
-use super::completion::{EndGuard, EndSignal};
-use super::turn::{CancelCause, CancelSignal, Cancellation};
+use super::turn::{CancelCause, CancelSignal, Cancellation, EndGuard, EndSignal};
 use crate::model::AcpSessionId;
 use crate::sync::Lock;
 use crate::wire::json;

@@ -16,7 +16,6 @@ use super::call::{
     CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
     SetModelCall, SetOptionCall, StopCall,
 };
-use super::completion::EndSignal;
 use super::error::CallError;
 use super::link::ClientLink;
 use super::params::ParamProblem;
@@ -24,7 +23,8 @@ use super::service::AgentService;
 use super::session_lanes::{LaneTicket, SessionLanes};
 use super::sessions::Sessions;
 use super::setup::{Meta, SessionSetup};
-use super::state_updates;
+use super::turn;
+use super::turn::EndSignal;
 use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
@@ -104,11 +104,7 @@ impl<S: AgentService> RequestWorker<S> {
         if let Ok(setup) = &setup
             && self.link.says_states()
         {
-            let state = if self.sessions.has_work(&setup.session) {
-                state_updates::RUNNING
-            } else {
-                state_updates::IDLE
-            };
+            let state = if self.sessions.has_work(&setup.session) { turn::RUNNING } else { turn::IDLE };
             self.link.send_update(&setup.session, state).await.ok();
         }
         self.set_up(id, setup, SessionSetup::restored).await;

@@ -14,16 +14,15 @@ mod outgoing;
 mod output_limit;
 mod replay;
 mod replay_index;
-mod session_ids;
 mod state;
 mod terminals;
 mod tool;
 
 pub(crate) use entities::KnownIds;
 pub(crate) use live::{CONTENT_EVERY, RecordRenderer, without_booleans};
+pub(crate) use outgoing::SessionIds;
 pub(crate) use replay::{Bounds, ReplayRenderer};
 pub(crate) use replay_index::ReplayIndex;
-pub(crate) use session_ids::SessionIds;
 pub(crate) use state::{SessionState, turn_state};
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! Builds the lines that are sent to a client: from parts, or from an agent's line with some parts replaced.
 
+use std::fmt;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::line::UpdateLine;
 use crate::model::{ClientName, Seq, Timestamp};
-use crate::wire::encode;
-use crate::wire::json::{self, RawObject};
+use crate::wire::json::RawObject;
 use crate::wire::splice::Splice;
+use crate::wire::{encode, json};
 
 /// What acpx adds to an update, under `_meta.acpx` of its notification.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -138,5 +140,28 @@ impl<'a> LineRewrite<'a> {
 
     pub(super) fn finish(self) -> String {
         self.splice.finish()
+    }
+}
+
+type IsSession = dyn Fn(&str) -> bool + Send + Sync;
+
+/// Tests whether an id is an acpx session that a client uses. By default none is.
+#[derive(Clone, Default)]
+pub(crate) struct SessionIds(Option<Arc<IsSession>>);
+
+impl SessionIds {
+    /// The ids that satisfy the predicate.
+    pub(crate) fn new(is_session: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(is_session)))
+    }
+
+    pub(super) fn contain(&self, id: &str) -> bool {
+        self.0.as_ref().is_some_and(|is_session| is_session(id))
+    }
+}
+
+impl fmt::Debug for SessionIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionIds").finish_non_exhaustive()
     }
 }

@@ -10,11 +10,9 @@
 
 mod blocks;
 mod calls;
-mod elicitation;
 mod error;
 mod initialize;
 mod options;
-mod own_terminals;
 mod patch;
 mod permission;
 mod plans;
@@ -34,17 +32,18 @@ mod tests;
 
 pub use blocks::prompt_blocks;
 pub(super) use blocks::to_v1 as block_to_v1;
-pub use elicitation::{elicitation_answer_to_v1, elicitation_to_v2};
 pub use error::TranslationError;
 pub use initialize::{
     initialize_answer_to_v1, initialize_answer_to_v2, initialize_params_to_v1, initialize_params_to_v2,
 };
 pub use options::MODE_OPTION;
-pub use own_terminals::terminal_update;
-pub use permission::{permission_answer, permission_to_v1, permission_to_v2};
+pub use permission::{
+    elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
+};
 pub use requests::{TranslatedCall, request_to_v1, request_to_v2};
 pub(crate) use servers::server_between;
 pub use servers::{servers_to_v1, servers_to_v2};
+pub use terminals::terminal_update;
 pub use to_v1::{TranslatedSetup, UpdatesToV1};
 pub use to_v2::UpdatesToV2;
 pub use turn::{idle_update, requires_action_update, running_update, stop_reason_to_v1};

@@ -1,11 +1,13 @@
 //! Terminals of a version 2 agent. Version 1 has no terminals of the agent, so their text is shown in the tool calls
-//! that refer to them.
+//! that refer to them. Terminals of acpx itself become version 2 updates.
 
 use std::fmt::Write as _;
 
+use agent_client_protocol_schema::v2;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::model::Fact;
 use crate::wire::json::RawObject;
 
 /// How many bytes of a terminal's output are kept: its end.
@@ -78,5 +80,62 @@ fn exit_text(status: &RawObject<'_>) -> String {
         (Some(signal), _) => format!("[ended by {signal}]"),
         (None, Some(code)) => format!("[exit code {code}]"),
         (None, None) => "[ended]".to_owned(),
+    }
+}
+
+/// The version 2 update object for a terminal fact; `None` for any other fact.
+pub fn terminal_update(fact: &Fact) -> Option<Box<str>> {
+    let update = match fact {
+        Fact::TerminalStarted { terminal_id, command } => v2::SessionUpdate::TerminalUpdate(
+            v2::TerminalUpdate::new(terminal_id.clone()).command(command.clone()),
+        ),
+        Fact::TerminalOutput { terminal_id, output } => v2::SessionUpdate::TerminalOutputChunk(
+            v2::TerminalOutputChunk::new(terminal_id.clone(), STANDARD.encode(output)),
+        ),
+        Fact::TerminalEnded { terminal_id, exit_code, signal, output } => {
+            let mut exit = v2::TerminalExitStatus::new();
+            exit.exit_code = exit_code.map(Into::into);
+            exit.signal.clone_from(signal);
+            let update = v2::TerminalUpdate::new(terminal_id.clone()).exit_status(exit);
+            v2::SessionUpdate::TerminalUpdate(match output {
+                Some(output) => update.output(v2::TerminalOutput::new(STANDARD.encode(output))),
+                None => update,
+            })
+        }
+        _ => return None,
+    };
+    Some(serde_json::to_string(&update).expect("a terminal has only text and numbers").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn terminal_facts_become_version_2_updates() {
+        let translated =
+            |fact: &Fact| serde_json::from_str::<serde_json::Value>(&terminal_update(fact).unwrap()).unwrap();
+        let terminal_id = || "t".to_owned();
+        let started = Fact::TerminalStarted { terminal_id: terminal_id(), command: "ls".into() };
+        let output = Fact::TerminalOutput { terminal_id: terminal_id(), output: "a\n".into() };
+        let ended = |output: Option<&str>| Fact::TerminalEnded {
+            terminal_id: terminal_id(),
+            exit_code: Some(3),
+            signal: None,
+            output: output.map(str::to_owned),
+        };
+        assert_eq!(
+            [translated(&started), translated(&output)],
+            [
+                json!({"sessionUpdate": "terminal_update", "terminalId": "t", "command": "ls"}),
+                json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "YQo="}),
+            ]
+        );
+        assert_eq!(translated(&ended(None))["exitStatus"]["exitCode"], 3);
+        assert_eq!(translated(&ended(None)).get("output"), None);
+        assert_eq!(translated(&ended(Some("a\n")))["output"]["data"], "YQo=");
+        assert_eq!(terminal_update(&Fact::Closed {}), None);
     }
 }
