@@ -38,12 +38,14 @@ pub(crate) fn host_status(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let status = if host.is_some() { "running" } else { "stopped" };
-    let mut text = format!("host: {status}\nhome: {}", home.display());
-    if let Some(RunningHost { pid, version, since, socket, live_sessions, clients }) = host {
+    let running = host.map(|RunningHost { pid, version, since, socket, live_sessions, clients }| {
         let socket = socket.display();
-        text.push_str(&format!("\npid: {pid}\nversion: {version}\nsince: {since}\nsocket: {socket}"));
-        text.push_str(&format!("\nliveSessions: {live_sessions}\nclients: {clients}"));
-    }
+        format!(
+            "\npid: {pid}\nversion: {version}\nsince: {since}\nsocket: {socket}\nliveSessions: {live_sessions}\n\
+             clients: {clients}"
+        )
+    });
+    let text = format!("host: {status}\nhome: {}{}", home.display(), running.unwrap_or_default());
     console.result("host_status", &HostObject { status, home, host }, Some(&text), Some(status))
 }
 

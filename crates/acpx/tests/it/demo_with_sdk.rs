@@ -48,10 +48,10 @@ async fn with_demo<T>(
 ) -> T {
     let (_process, sender, receiver) = DemoProcess::start(home, &[]);
     let updates = Updates::default();
-    let received = updates.clone();
+    let log = updates.clone();
     let (arrived, arrivals) = mpsc::channel(64);
     let on_update = move |notification: SessionNotification| {
-        received.0.lock().unwrap().push(line(&notification.update));
+        log.0.lock().unwrap().push(line(&notification.update));
         arrived.try_send(()).ok();
         Ok(())
     };

@@ -96,7 +96,7 @@ impl FormFieldKind {
         };
         match self {
             Self::Text { shortest, longest, format, pattern } => {
-                let what = format.as_deref().map_or_else(|| "text".to_owned(), |format| agent_text(format));
+                let what = format.as_deref().map_or_else(|| "text".to_owned(), agent_text);
                 let limits = limits(at_least(*shortest), at_most(*longest));
                 let words = with(&what, limits.map(|limits| format!("{limits} characters")));
                 match pattern {

@@ -114,7 +114,7 @@ impl SessionTask {
             SessionCommand::Return(session, restore, reply) => self.return_to(session, *restore, reply),
             SessionCommand::Prompt { prompt, waiter } => self.prompt(*prompt, waiter).await?,
             SessionCommand::SetFallbackResponder(responder) => {
-                self.replies.default_responder = Some(responder)
+                self.replies.default_responder = Some(responder);
             }
             SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
             SessionCommand::Withdraw(pass) => {

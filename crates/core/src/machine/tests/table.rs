@@ -78,7 +78,7 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
 
 /// One of each input, and several of those whose fields matter.
 fn inputs() -> Vec<(&'static str, Input)> {
-    [request_params(), said_by_the_agent()].concat()
+    [request_params(), agent_inputs()].concat()
 }
 
 fn request_params() -> Vec<(&'static str, Input)> {
@@ -115,7 +115,8 @@ fn request_params() -> Vec<(&'static str, Input)> {
 }
 
 /// The inputs that come from the agent or from time.
-fn said_by_the_agent() -> Vec<(&'static str, Input)> {
+#[expect(clippy::too_many_lines, reason = "a table with one row for each input")]
+fn agent_inputs() -> Vec<(&'static str, Input)> {
     vec![
         ("agent ready", ready(ALL)),
         ("start failed", Input::StartFailed(AgentError::NotFound { program: "a".into() })),
