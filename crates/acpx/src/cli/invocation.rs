@@ -1,22 +1,22 @@
 //! A parsed command line as plain values, before the configuration is read.
 
 use std::net::SocketAddr;
-use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::acp::Cursor;
 use acpx_core::model::{
     LoginPolicy, PermissionMode, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions,
 };
+use clap::{ArgMatches, FromArgMatches};
 
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
-use super::remote::{RemoteAgentArgs, ServeArgs, TokenVerb};
-use super::sessions::{NamedArgs, SessionsVerb};
+use super::pending::{ApproveArgs, DenyArgs};
+use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
+use super::sessions::SessionsCommand;
 use super::usage::UsageError;
-use super::verbs::{AcpArgs, HostVerb, TourArgs, Verb, WordArgs};
+use super::verbs::{AcpArgs, HostCommand, TourArgs, Verb, WordArgs};
 use crate::http::server::Allowance;
 
 /// A command with its options.
@@ -157,71 +157,8 @@ pub(crate) struct AnswerCommand {
     pub(crate) option: Option<String>,
 }
 
-/// A command below `sessions`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SessionsCommand {
-    New,
-    Ensure,
-    List(ListCommand),
-    Show,
-    History { limit: NonZeroUsize },
-    Replay(ReplayCommand),
-    Watch { from: Option<Cursor> },
-    Close,
-    Delete,
-    Move,
-    Reset { carry_history: bool },
-    Restore { to: String },
-    Migrate(MigrateCommand),
-}
-
-/// What to replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReplayCommand {
-    pub(crate) from: Option<Cursor>,
-    /// Only this many turns, the last ones.
-    pub(crate) last: Option<NonZeroU64>,
-}
-
-/// Which sessions to list.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ListCommand {
-    /// Whether to list the agent's own sessions.
-    pub(crate) remote: bool,
-    /// Where to continue the agent's list.
-    pub(crate) cursor: Option<String>,
-    /// Only those of this directory.
-    pub(crate) filter_cwd: Option<PathBuf>,
-}
-
-/// What to import.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MigrateCommand {
-    /// Where the files are.
-    pub(crate) directory: Option<PathBuf>,
-    /// Whether to report only.
-    pub(crate) dry_run: bool,
-}
-
-/// A command below `host`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HostCommand {
-    Status,
-    Stop,
-    Restart,
-    Run,
-}
-
-/// A command below `token`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TokenCommand {
-    New { name: Option<String> },
-    List,
-    Revoke { id: String },
-}
-
 /// The shared flags that a command accepts.
-enum SharedFlags {
+pub(super) enum SharedFlags {
     /// All, and the session's name.
     Session(Box<SessionArgs>, Option<String>),
     /// Those of the output: the command concerns no single session or agent.
@@ -230,11 +167,31 @@ enum SharedFlags {
     Nothing,
 }
 
+impl SharedFlags {
+    /// Reads the flags of the last subcommand that clap matched.
+    pub(super) fn new(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        if let Some((_, below)) = matches.subcommand() {
+            return Self::new(below);
+        }
+        if matches.try_contains_id("agent").is_ok() {
+            // A session's name is an argument or a flag, by the command.
+            let names = ["positional", "session_name", "session", "name"];
+            let name = names.iter().find_map(|id| matches.try_get_one::<String>(id).ok()?.cloned());
+            return Ok(Self::Session(Box::new(SessionArgs::from_arg_matches(matches)?), name));
+        }
+        if matches.try_contains_id("format").is_ok() {
+            return Ok(Self::Output(OutputArgs::from_arg_matches(matches)?));
+        }
+        Ok(Self::Nothing)
+    }
+}
+
 impl Invocation {
     /// Converts what clap parsed, with the agent's name before the command.
-    pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
-        let (command, shared) = read(verb, &mut agent)?;
-        let options = match (shared, agent) {
+    pub(super) fn new(verb: Verb, flags: SharedFlags, mut agent: Option<String>) -> Result<Self, UsageError> {
+        let has_agent_flag = matches!(&flags, SharedFlags::Session(args, _) if args.agent.is_some());
+        let command = read(verb, &mut agent, has_agent_flag)?;
+        let options = match (flags, agent) {
             (SharedFlags::Session(args, name), agent) => CliOptions::new(*args, agent, name.as_deref())?,
             (SharedFlags::Output(_) | SharedFlags::Nothing, Some(name)) => {
                 return Err(UsageError::NoAgentHere { name });
@@ -248,85 +205,43 @@ impl Invocation {
     }
 }
 
-/// The command and its shared flags. A command may name the agent itself.
-fn read(verb: Verb, agent: &mut Option<String>) -> Result<(CliCommand, SharedFlags), UsageError> {
-    let session = |args: SessionArgs, name| SharedFlags::Session(Box::new(args), name);
+/// The command. It may name the agent itself, unless `--agent` does.
+fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<CliCommand, UsageError> {
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
             let wake = args.wake()?;
-            let prompt = PromptCommand { input: words(args.input), wait, wake };
-            (CliCommand::Prompt(prompt), session(args.session, args.name.session))
+            CliCommand::Prompt(PromptCommand { input: words(args.input), wait, wake })
         }
         Verb::Exec(args) => {
-            let exec = ExecCommand { input: words(args.input), options: args.config_option };
-            (CliCommand::Exec(exec), session(args.session, None))
+            CliCommand::Exec(ExecCommand { input: words(args.input), options: args.config_option })
         }
-        Verb::SetMode(args) => {
-            let set = SetCommand { option: None, value: args.mode };
-            (CliCommand::Set(set), session(args.session, args.name.session))
+        Verb::SetMode(args) => CliCommand::Set(SetCommand { option: None, value: args.mode }),
+        Verb::Set(args) => CliCommand::Set(SetCommand { option: Some(args.key), value: args.value }),
+        Verb::Cancel => CliCommand::Cancel,
+        Verb::Status => CliCommand::Status,
+        Verb::Pending => CliCommand::Pending,
+        Verb::Approve(ApproveArgs { question, option }) => {
+            CliCommand::Answer(AnswerCommand { question, approve: true, option })
         }
-        Verb::Set(args) => {
-            let set = SetCommand { option: Some(args.key), value: args.value };
-            (CliCommand::Set(set), session(args.session, args.name.session))
+        Verb::Deny(DenyArgs { question, option }) => {
+            CliCommand::Answer(AnswerCommand { question, approve: false, option })
         }
-        Verb::Cancel(args) => (CliCommand::Cancel, session(args.session, args.name.session)),
-        Verb::Status(args) => (CliCommand::Status, session(args.session, args.name.session)),
-        Verb::Pending(args) => (CliCommand::Pending, SharedFlags::Output(args.output)),
-        Verb::Approve(args) => {
-            let answer = AnswerCommand { question: args.question, approve: true, option: args.option };
-            (CliCommand::Answer(answer), SharedFlags::Output(args.output))
-        }
-        Verb::Deny(args) => {
-            let answer = AnswerCommand { question: args.question, approve: false, option: args.option };
-            (CliCommand::Answer(answer), SharedFlags::Output(args.output))
-        }
-        Verb::Sessions(verb) => {
-            let (command, shared) = read_sessions(verb);
-            (CliCommand::Sessions(command), shared)
-        }
-        Verb::Auth(args) => {
-            let read = args.read(agent.take())?;
-            *agent = read.agent;
-            (CliCommand::Auth(read.command), session(read.session, None))
-        }
-        Verb::Acp(AcpArgs { login: Some(method), session: args }) => {
-            (CliCommand::Auth(AuthCommand::LogIn { method }), session(args, None))
-        }
-        Verb::Acp(args) => (CliCommand::Acp, session(args.session, None)),
-        Verb::Serve(args) => {
-            let (serve, args) = serve(args);
-            (CliCommand::Serve(serve), session(args, None))
-        }
+        Verb::Sessions(command) => CliCommand::Sessions(command),
+        Verb::Auth(args) => CliCommand::Auth(args.read(agent, has_agent_flag)?),
+        Verb::Acp(AcpArgs { login: Some(method) }) => CliCommand::Auth(AuthCommand::LogIn { method }),
+        Verb::Acp(_) => CliCommand::Acp,
+        Verb::Serve(args) => CliCommand::Serve(serve(args)),
         Verb::Doctor(args) => {
             *agent = named_once("doctor", agent.take(), args.named)?;
-            (CliCommand::Doctor, session(args.session, args.name.session))
+            CliCommand::Doctor
         }
-        Verb::Token(verb) => {
-            let (command, args) = token(verb);
-            (CliCommand::Token(command), SharedFlags::Output(args))
-        }
-        Verb::Host(verb) => {
-            let (command, args) = match verb {
-                HostVerb::Status(args) => (HostCommand::Status, args),
-                HostVerb::Stop(args) => (HostCommand::Stop, args),
-                HostVerb::Restart(args) => (HostCommand::Restart, args),
-                HostVerb::Run(args) => (HostCommand::Run, args),
-            };
-            (CliCommand::Host(command), SharedFlags::Output(args.output))
-        }
-        Verb::Tour(args) => (CliCommand::Tour(args), SharedFlags::Nothing),
-        Verb::DemoAgent(args) => (CliCommand::DemoAgent(args), SharedFlags::Nothing),
-        Verb::RemoteAgent(args) => (CliCommand::RemoteAgent(args), SharedFlags::Nothing),
+        Verb::Token(command) => CliCommand::Token(command),
+        Verb::Host(command) => CliCommand::Host(command),
+        Verb::Tour(args) => CliCommand::Tour(args),
+        Verb::DemoAgent(args) => CliCommand::DemoAgent(args),
+        Verb::RemoteAgent(args) => CliCommand::RemoteAgent(args),
     })
-}
-
-fn token(verb: TokenVerb) -> (TokenCommand, OutputArgs) {
-    match verb {
-        TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
-        TokenVerb::List(args) => (TokenCommand::List, args.output),
-        TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
-    }
 }
 
 /// The agent, named before the command or after it, but not both.
@@ -368,8 +283,8 @@ pub(crate) struct ServeCommand {
     pub(crate) allowance: Allowance,
 }
 
-fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
-    let command = ServeCommand {
+fn serve(args: ServeArgs) -> ServeCommand {
+    ServeCommand {
         listen: args.listen,
         tls: args.tls_cert.zip(args.tls_key),
         insecure_public: args.insecure_public,
@@ -379,44 +294,6 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
             stdio_servers: args.allow_stdio_servers,
             agent_fields: args.allow_meta,
         },
-    };
-    (command, args.session)
-}
-
-fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, SharedFlags) {
-    let session = |args: SessionArgs, name| SharedFlags::Session(Box::new(args), name);
-    match verb {
-        SessionsVerb::New(args) => (SessionsCommand::New, session(args.session, args.name.name)),
-        SessionsVerb::Ensure(args) => (SessionsCommand::Ensure, session(args.session, args.name.name)),
-        SessionsVerb::List(args) => {
-            let (remote, cursor, filter_cwd) = (args.remote, args.cursor, args.filter_cwd);
-            (SessionsCommand::List(ListCommand { remote, cursor, filter_cwd }), session(args.session, None))
-        }
-        SessionsVerb::Show(args) => (SessionsCommand::Show, session(args.session, named(args.name))),
-        SessionsVerb::History(args) => {
-            (SessionsCommand::History { limit: args.limit }, session(args.session, named(args.name)))
-        }
-        SessionsVerb::Replay(args) => {
-            let replay = ReplayCommand { from: args.start.from, last: args.last };
-            (SessionsCommand::Replay(replay), session(args.session, named(args.name)))
-        }
-        SessionsVerb::Watch(args) => {
-            (SessionsCommand::Watch { from: args.start.from }, session(args.session, named(args.name)))
-        }
-        SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
-        SessionsVerb::Delete(args) => (SessionsCommand::Delete, session(args.session, named(args.name))),
-        SessionsVerb::Move(args) => (SessionsCommand::Move, session(args.session, named(args.name))),
-        SessionsVerb::Reset(args) => {
-            let carry_history = args.carry_history;
-            (SessionsCommand::Reset { carry_history }, session(args.session, named(args.name)))
-        }
-        SessionsVerb::Restore(args) => {
-            (SessionsCommand::Restore { to: args.to }, session(args.session, named(args.name)))
-        }
-        SessionsVerb::Migrate(args) => {
-            let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };
-            (SessionsCommand::Migrate(migrate), SharedFlags::Output(args.output))
-        }
     }
 }
 
@@ -480,8 +357,4 @@ fn words(args: WordArgs) -> PromptWords {
     let resources = args.resource.into_iter().map(PromptAttachment::Resource);
     let attachments = images.chain(sounds).chain(resources).collect();
     PromptWords { words: args.words, file: args.file, attachments }
-}
-
-fn named(args: NamedArgs) -> Option<String> {
-    args.positional.or(args.session_name)
 }

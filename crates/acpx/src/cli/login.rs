@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use super::options::SessionArgs;
 use super::usage::UsageError;
 
 /// Show how to log in to an agent, or log in or out
@@ -25,8 +24,6 @@ pub(super) struct AuthArgs {
     /// Log out, if the agent supports it
     #[arg(long, conflicts_with = "second")]
     pub(super) logout: bool,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// A login command.
@@ -46,11 +43,16 @@ pub(crate) enum AuthCommand {
 impl AuthArgs {
     /// Separates the agent's name from the login method. An agent that is named before `auth`, or by `--agent`, is not
     /// named again.
-    pub(super) fn read(self, agent: Option<String>) -> Result<Read, UsageError> {
-        let Self { first, second, logout, session } = self;
-        let (agent, method) = match (agent, first, second) {
-            (None, Some(name), method) if session.agent.is_none() => {
-                (Some(crate::agents::canonical(&name)), method)
+    pub(super) fn read(
+        self,
+        agent: &mut Option<String>,
+        has_agent_flag: bool,
+    ) -> Result<AuthCommand, UsageError> {
+        let Self { first, second, logout } = self;
+        let method = match (&*agent, first, second) {
+            (None, Some(name), method) if !has_agent_flag => {
+                *agent = Some(crate::agents::canonical(&name));
+                method
             }
             (_, _, Some(word)) => {
                 return Err(UsageError::Arguments {
@@ -59,27 +61,17 @@ impl AuthArgs {
                     verb: "auth".to_owned(),
                 });
             }
-            (agent, method, None) => (agent, method),
+            (_, method, None) => method,
         };
-        let command = match (logout, method) {
-            (true, Some(word)) => {
-                return Err(UsageError::Arguments {
-                    message: format!("--logout and the login method {word:?} exclude each other"),
-                    tip: None,
-                    verb: "auth".to_owned(),
-                });
-            }
-            (true, None) => AuthCommand::LogOut,
-            (false, Some(method)) => AuthCommand::LogIn { method },
-            (false, None) => AuthCommand::List,
-        };
-        Ok(Read { command, agent, session })
+        match (logout, method) {
+            (true, Some(word)) => Err(UsageError::Arguments {
+                message: format!("--logout and the login method {word:?} exclude each other"),
+                tip: None,
+                verb: "auth".to_owned(),
+            }),
+            (true, None) => Ok(AuthCommand::LogOut),
+            (false, Some(method)) => Ok(AuthCommand::LogIn { method }),
+            (false, None) => Ok(AuthCommand::List),
+        }
     }
-}
-
-/// The parsed arguments.
-pub(super) struct Read {
-    pub(super) command: AuthCommand,
-    pub(super) agent: Option<String>,
-    pub(super) session: SessionArgs,
 }

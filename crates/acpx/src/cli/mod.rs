@@ -24,18 +24,19 @@ use clap::error::ErrorKind;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
-    AgentChoice, AnswerCommand, CliCommand, CliOptions, ExecCommand, HostCommand, Invocation, ListCommand,
-    MigrateCommand, OutputOptions, PromptAttachment, PromptCommand, PromptWords, ReplayCommand, ServeCommand,
-    SessionsCommand, SetCommand, TokenCommand, Wait,
+    AgentChoice, AnswerCommand, CliCommand, CliOptions, ExecCommand, Invocation, OutputOptions,
+    PromptAttachment, PromptCommand, PromptWords, ServeCommand, SetCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
-pub(crate) use self::remote::RemoteAgentArgs;
+pub(crate) use self::remote::{RemoteAgentArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_format};
 pub(crate) use self::scan::is_verb;
+pub(crate) use self::sessions::{ListArgs, MigrateArgs, ReplayArgs, SessionsCommand};
 pub(crate) use self::usage::UsageError;
-pub(crate) use self::verbs::TourArgs;
+pub(crate) use self::verbs::{HostCommand, TourArgs};
 
+use self::invocation::SharedFlags;
 use self::scan::{ScanResult, scan};
 use self::verbs::{Verb, grammar};
 
@@ -87,8 +88,12 @@ pub(crate) fn parse<E: From<UsageError>>(
     let matches = grammar.try_get_matches_from_mut(&typed);
     // Freeing it takes as long as building it, and the process ends soon.
     std::mem::forget(grammar);
-    match matches.and_then(|mut matches| Verb::from_arg_matches_mut(&mut matches)) {
-        Ok(verb) => Ok(Request::Run(Box::new(Invocation::new(verb, agent)?))),
+    let read = |mut matches| {
+        let flags = SharedFlags::new(&matches)?;
+        Ok((Verb::from_arg_matches_mut(&mut matches)?, flags))
+    };
+    match matches.and_then(read) {
+        Ok((verb, flags)) => Ok(Request::Run(Box::new(Invocation::new(verb, flags, agent)?))),
         Err(error) => match error.kind() {
             ErrorKind::DisplayVersion => Ok(Request::Version),
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -32,7 +32,9 @@ impl Format {
     }
 }
 
-/// The flags for the output.
+// These structs have no doc comments: clap would show them as the description of the command.
+
+// The flags for the output.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
     /// How to write the output [default: text, or the one of the configuration]
@@ -54,7 +56,7 @@ text   for people
 json   one JSON value a line, for programs
 quiet  only the answer";
 
-/// The permission mode; at most one is set.
+// The permission mode; at most one is set.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub(crate) struct PermissionArgs {
@@ -69,7 +71,7 @@ pub(crate) struct PermissionArgs {
     pub(super) deny_all: bool,
 }
 
-/// What happens to permission requests that the modes leave open.
+// What happens to permission requests that the modes leave open.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyArgs {
     /// What to do about a permission request that no client can answer: deny, fail or wait [default: wait on a terminal, else deny]
@@ -117,8 +119,8 @@ The URL of an agent on another machine, such as one that runs acpx serve, begins
 https:// or http://. Set its token as ACPX_REMOTE_TOKEN. Unencrypted URLs work only for localhost unless you add
 --insecure: --agent 'ws://10.0.0.7:7000/acp --insecure'.";
 
-/// The flags that every session command accepts, even if it does not use all of them: calling programs put the same
-/// flags before every command.
+// The flags that every session command accepts, even if it does not use all of them: calling programs put the same
+// flags before every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArgs {
     /// Start this command line as the agent, or connect to the agent at this URL
@@ -159,7 +161,7 @@ pub(crate) struct SessionArgs {
     pub(super) add_dir: Vec<PathBuf>,
 }
 
-/// The session's name.
+// The session's name.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionNameArgs {
     /// The session of this name, or id, instead of the directory's unnamed one

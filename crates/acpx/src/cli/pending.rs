@@ -2,23 +2,15 @@
 
 use clap::Args;
 
-use super::options::OutputArgs;
-
-/// List the pending permission requests of all sessions
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// The description of `pending`.
+pub(super) const PENDING_HELP: &str = "\
 The terminal or editor that sent the prompt asks for the permission. Until it is answered, any shell can answer it by
 its id:
   acpx pending                          what each would do, where, and its options
   acpx approve 3f9c1a7be052
   acpx deny 3f9c1a7be052
 
-This starts nothing: without a host, no request is pending.")]
-#[command(override_usage = "acpx pending [FLAGS]")]
-pub(super) struct PendingArgs {
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
+This starts nothing: without a host, no request is pending.";
 
 /// Approve a pending permission request
 #[derive(Debug, Args)]
@@ -37,8 +29,6 @@ pub(super) struct ApproveArgs {
     /// Choose this option, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
     pub(super) option: Option<String>,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
 }
 
 /// Deny a pending permission request
@@ -56,6 +46,4 @@ pub(super) struct DenyArgs {
     /// Choose this option, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
     pub(super) option: Option<String>,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
 }

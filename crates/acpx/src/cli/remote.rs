@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::options::{OutputArgs, SessionArgs};
 use crate::http::guard::read_origin;
 
 /// Connect stdin and stdout to an agent on another machine
@@ -65,8 +64,6 @@ pub(super) struct ServeArgs {
     /// Forward _meta and unknown members of client requests to the agent
     #[arg(long)]
     pub(super) allow_meta: bool,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -80,45 +77,29 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 /// Create, list and revoke the tokens of remote clients
 #[derive(Debug, Subcommand)]
 #[command(override_usage = "acpx token <COMMAND> [FLAGS]")]
-pub(super) enum TokenVerb {
-    New(TokenNewArgs),
-    List(TokenListArgs),
-    Revoke(TokenRevokeArgs),
-}
-
-/// Create a token and show it once
-#[derive(Debug, Args)]
-#[command(after_help = "\
+pub(crate) enum TokenCommand {
+    /// Create a token and show it once
+    #[command(after_help = "\
 A client with the token acts as you at acpx serve. acpx reads it from ACPX_REMOTE_TOKEN on the other machine; any other
 client sends it as Authorization: Bearer TOKEN.
 
 Examples:
   acpx token new --name laptop               create one; it is shown only now
   acpx token revoke ID                       revoke it; acpx token list shows its id")]
-#[command(override_usage = "acpx token new [FLAGS]")]
-pub(super) struct TokenNewArgs {
-    /// A name to recognise it by
-    #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-/// List the tokens: when they were created, used and revoked
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx token list [FLAGS]")]
-pub(super) struct TokenListArgs {
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-/// Revoke a token and end its connections
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx token revoke [FLAGS] <ID>")]
-pub(super) struct TokenRevokeArgs {
-    /// Its id, as in acpx token list
-    #[arg(value_name = "ID")]
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
+    #[command(override_usage = "acpx token new [FLAGS]")]
+    New {
+        /// A name to recognise it by
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// List the tokens: when they were created, used and revoked
+    #[command(override_usage = "acpx token list [FLAGS]")]
+    List,
+    /// Revoke a token and end its connections
+    #[command(override_usage = "acpx token revoke [FLAGS] <ID>")]
+    Revoke {
+        /// Its id, as in acpx token list
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }

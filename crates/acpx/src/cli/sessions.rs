@@ -8,8 +8,7 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
-use super::options::{OutputArgs, SessionArgs};
-use super::verbs::{Build, of_verbs, with_verbs};
+use super::verbs::{Build, of_verbs, output, session, with_verbs};
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -23,20 +22,64 @@ Without a command the sessions are listed, only those of AGENT if you name one:
 `acpx help sessions COMMAND` shows the flags of each; those of list work without it.";
 
 const SESSIONS_VERBS: [(&str, Build); 13] = [
-    ("new", |command, _| NewArgs::augment_args(command)),
-    ("ensure", |command, _| EnsureArgs::augment_args(command)),
-    ("list", |command, _| ListArgs::augment_args(command)),
-    ("show", |command, _| ShowArgs::augment_args(command)),
-    ("history", |command, _| HistoryArgs::augment_args(command)),
-    ("replay", |command, _| ReplayArgs::augment_args(command)),
-    ("watch", |command, _| WatchArgs::augment_args(command)),
-    ("close", |command, _| CloseArgs::augment_args(command)),
-    ("delete", |command, _| DeleteArgs::augment_args(command)),
-    ("move", |command, _| MoveArgs::augment_args(command)),
-    ("reset", |command, _| ResetArgs::augment_args(command)),
-    ("restore", |command, _| RestoreArgs::augment_args(command)),
-    ("migrate", |command, _| MigrateArgs::augment_args(command)),
+    ("new", |command, _| {
+        session::<NewNameArgs, ()>(command)
+            .about("Start a session here; an open one of the same name is closed and kept")
+            .override_usage("acpx [AGENT] sessions new [FLAGS]")
+    }),
+    ("ensure", |command, _| {
+        session::<NewNameArgs, ()>(command)
+            .about("Start a session here unless there is one, here or in a parent directory")
+            .override_usage("acpx [AGENT] sessions ensure [FLAGS]")
+            .after_help(ENSURE_HELP)
+    }),
+    ("list", |command, _| session::<ListArgs, ()>(command)),
+    ("show", |command, _| {
+        session::<NamedArgs, ()>(command)
+            .about("Show a session with its ids and its lineage of ACP sessions")
+            .override_usage("acpx [AGENT] sessions show [FLAGS] [NAME]")
+    }),
+    ("history", |command, _| session::<NamedArgs, HistoryArgs>(command)),
+    ("replay", |command, _| session::<NamedArgs, ReplayArgs>(command)),
+    ("watch", |command, _| session::<NamedArgs, WatchArgs>(command)),
+    ("close", |command, _| {
+        session::<NamedArgs, ()>(command)
+            .about("Close a session: its agent is ended, the conversation is kept")
+            .override_usage("acpx [AGENT] sessions close [FLAGS] [NAME]")
+    }),
+    ("delete", |command, _| {
+        session::<NamedArgs, ()>(command)
+            .about("Delete a session for good, and in the agent too if it can; there is no confirmation")
+            .override_usage("acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")
+            .after_help(DELETE_HELP)
+    }),
+    ("move", |command, _| {
+        session::<NamedArgs, ()>(command)
+            .about("Move a session to another directory, after its project has moved")
+            .override_usage("acpx [AGENT] sessions move [FLAGS] [NAME|ID]")
+            .after_help(MOVE_HELP)
+    }),
+    ("reset", |command, _| session::<NamedArgs, ResetArgs>(command)),
+    ("restore", |command, _| session::<NamedArgs, RestoreArgs>(command)),
+    ("migrate", |command, _| output::<MigrateArgs>(command)),
 ];
+
+const ENSURE_HELP: &str = "\
+An existing session gets the --model, --mcp-config, --add-dir and --protocol that you give, and its agent is started
+for that; without these flags nothing is started.
+
+Examples:
+  acpx claude sessions ensure                  for a script: afterwards there is a session
+  acpx claude sessions ensure -s api           the same for the session named api
+  acpx claude --model opus sessions ensure     and set its model";
+
+const DELETE_HELP: &str = "\
+NAME may be a session's id, also of a closed one. Without it, the open session of this directory is deleted.
+The conversation cannot be recovered; `sessions close` keeps it.";
+
+const MOVE_HELP: &str = "\
+The directory is that of --cwd, or the current one. Without an id, it moves the session whose own directory is gone.
+The agent is ended first; the next prompt restores the session in the new directory.";
 
 /// Adds the commands below `sessions`.
 pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
@@ -46,56 +89,28 @@ pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
 
 /// A command below `sessions`.
 #[derive(Debug, Subcommand)]
-pub(super) enum SessionsVerb {
-    New(NewArgs),
-    Ensure(EnsureArgs),
+pub(crate) enum SessionsCommand {
+    New,
+    Ensure,
     List(ListArgs),
-    Show(ShowArgs),
+    Show,
     History(HistoryArgs),
     Replay(ReplayArgs),
     Watch(WatchArgs),
-    Close(CloseArgs),
-    Delete(DeleteArgs),
-    Move(MoveArgs),
+    Close,
+    Delete,
+    Move,
     Reset(ResetArgs),
     Restore(RestoreArgs),
     Migrate(MigrateArgs),
 }
 
-/// The name of a session to create. `--session` is an alias, so that one flag works with every command.
+// The name of a session to create. `--session` is an alias, so that one flag works with every command.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NewNameArgs {
     /// A name for the session, for several in one directory
     #[arg(short = 's', long, alias = "session", value_name = "NAME")]
     pub(super) name: Option<String>,
-}
-
-/// Start a session here; an open one of the same name is closed and kept
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] sessions new [FLAGS]")]
-pub(super) struct NewArgs {
-    #[command(flatten)]
-    pub(super) name: NewNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
-/// Start a session here unless there is one, here or in a parent directory
-#[derive(Debug, Args)]
-#[command(after_help = "\
-An existing session gets the --model, --mcp-config, --add-dir and --protocol that you give, and its agent is started
-for that; without these flags nothing is started.
-
-Examples:
-  acpx claude sessions ensure                  for a script: afterwards there is a session
-  acpx claude sessions ensure -s api           the same for the session named api
-  acpx claude --model opus sessions ensure     and set its model")]
-#[command(override_usage = "acpx [AGENT] sessions ensure [FLAGS]")]
-pub(super) struct EnsureArgs {
-    #[command(flatten)]
-    pub(super) name: NewNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// List sessions, last used first
@@ -105,24 +120,22 @@ A row has the id, the name, the directory, the last use, the agent and the title
 session is followed by [closed]. A session with the name [by id], such as one that an editor created, has no name; use
 its id, as in acpx claude -s ID 'continue'.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
-pub(super) struct ListArgs {
+pub(crate) struct ListArgs {
     /// List the sessions stored here; this is the default
     #[arg(long, conflicts_with = "remote")]
-    pub(super) local: bool,
+    pub(crate) local: bool,
     /// Start the agent and list its own sessions, including those not stored here
     #[arg(long)]
-    pub(super) remote: bool,
+    pub(crate) remote: bool,
     /// Continue a list of --remote after this cursor
     #[arg(long, value_name = "CURSOR", requires = "remote", conflicts_with = "local")]
-    pub(super) cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
     /// Only sessions of this directory
     #[arg(long, value_name = "DIR")]
-    pub(super) filter_cwd: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) filter_cwd: Option<PathBuf>,
 }
 
-/// The session of a command that accepts its name as an argument or as a flag.
+// The session of a command that accepts its name as an argument or as a flag.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NamedArgs {
     /// The session of this name, or id, instead of the directory's unnamed one
@@ -133,27 +146,13 @@ pub(super) struct NamedArgs {
     pub(super) session_name: Option<String>,
 }
 
-/// Show a session with its ids and its lineage of ACP sessions
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] sessions show [FLAGS] [NAME]")]
-pub(super) struct ShowArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
 /// Show the last messages
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions history [FLAGS] [NAME]")]
-pub(super) struct HistoryArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
+pub(crate) struct HistoryArgs {
     /// Maximum number of entries
     #[arg(long, value_name = "N", default_value = "20", value_parser = count::<NonZeroUsize>)]
-    pub(super) limit: NonZeroUsize,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) limit: NonZeroUsize,
 }
 
 /// Replay the conversation from any position
@@ -166,16 +165,12 @@ Examples:
   acpx claude sessions replay api --from turn:3  the session named api, from its third turn on
   acpx claude sessions replay --format json      every event, for a program")]
 #[command(override_usage = "acpx [AGENT] sessions replay [FLAGS] [NAME]")]
-pub(super) struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) start: StartArgs,
+    pub(crate) start: StartArgs,
     /// Only this many turns, the last ones
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>)]
-    pub(super) last: Option<NonZeroU64>,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) last: Option<NonZeroU64>,
 }
 
 /// Follow a session live until interrupted; its agent is not started
@@ -189,13 +184,9 @@ Examples:
   acpx claude sessions watch --from start    the whole conversation first
   acpx claude sessions watch --format json   every event live, for a program")]
 #[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
-pub(super) struct WatchArgs {
+pub(crate) struct WatchArgs {
     #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) start: StartArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) start: StartArgs,
 }
 
 /// Parses a count.
@@ -203,12 +194,12 @@ fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }
 
-/// A position in a conversation.
+// A position in a conversation.
 #[derive(Debug, Clone, Args)]
-pub(super) struct StartArgs {
+pub(crate) struct StartArgs {
     /// Where to begin: start, turn:N, message:ID or seq:N; the output numbers turns, and JSON has seq
     #[arg(long, value_name = "POSITION", value_parser = cursor)]
-    pub(super) from: Option<Cursor>,
+    pub(crate) from: Option<Cursor>,
 }
 
 /// Parses a position.
@@ -224,42 +215,6 @@ fn cursor(text: &str) -> Result<Cursor, String> {
     read.ok_or_else(|| "a position is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
 }
 
-/// Close a session: its agent is ended, the conversation is kept
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
-pub(super) struct CloseArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
-/// Delete a session for good, and in the agent too if it can; there is no confirmation
-#[derive(Debug, Args)]
-#[command(after_help = "\
-NAME may be a session's id, also of a closed one. Without it, the open session of this directory is deleted.
-The conversation cannot be recovered; `sessions close` keeps it.")]
-#[command(override_usage = "acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")]
-pub(super) struct DeleteArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
-/// Move a session to another directory, after its project has moved
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The directory is that of --cwd, or the current one. Without an id, it moves the session whose own directory is gone.
-The agent is ended first; the next prompt restores the session in the new directory.")]
-#[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
-pub(super) struct MoveArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
 /// Continue a session in a fresh ACP session; the agent forgets it, acpx keeps it
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -270,14 +225,10 @@ Examples:
   acpx claude sessions reset                    the session of this directory
   acpx claude sessions reset --carry-history    and send the agent the conversation with the next prompt")]
 #[command(override_usage = "acpx [AGENT] sessions reset [FLAGS] [NAME|ID]")]
-pub(super) struct ResetArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
+pub(crate) struct ResetArgs {
     /// Send the conversation so far with the first prompt
     #[arg(long)]
-    pub(super) carry_history: bool,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) carry_history: bool,
 }
 
 /// Return to an earlier ACP session of a session, if the agent still has it
@@ -288,25 +239,19 @@ pub(super) struct ResetArgs {
 Example:
   acpx claude sessions restore ID --to ACP_SESSION_ID")]
 #[command(override_usage = "acpx [AGENT] sessions restore [FLAGS] [NAME|ID] --to ACP_SESSION_ID")]
-pub(super) struct RestoreArgs {
-    #[command(flatten)]
-    pub(super) name: NamedArgs,
+pub(crate) struct RestoreArgs {
     /// The ACP session to return to
     #[arg(long, value_name = "ACP_SESSION_ID")]
-    pub(super) to: String,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) to: String,
 }
 
 /// Import sessions of npm acpx; its files are not changed
 #[derive(Debug, Args)]
-pub(super) struct MigrateArgs {
+pub(crate) struct MigrateArgs {
     /// Where the files are
     #[arg(value_name = "DIR", help = "Where the files are [default: sessions in ACPX_HOME]")]
-    pub(super) directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// Show what would be imported, and import nothing
     #[arg(long)]
-    pub(super) dry_run: bool,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(crate) dry_run: bool,
 }

@@ -137,6 +137,7 @@ fn words_after_an_agent_are_a_prompt() {
 
 #[test]
 fn every_verb_parses_with_and_without_an_agent() {
+    const HISTORY: &str = "Sessions(History(HistoryArgs { limit: 3 }))";
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (&["status"], AgentChoice::Default, "Status"),
         (&["claude", "status"], named("claude"), "Status"),
@@ -145,17 +146,17 @@ fn every_verb_parses_with_and_without_an_agent() {
         (
             &["claude", "sessions"],
             named("claude"),
-            "Sessions(List(ListCommand { remote: false, cursor: None, filter_cwd: None }))",
+            "Sessions(List(ListArgs { local: false, remote: false, cursor: None, filter_cwd: None }))",
         ),
         (
             &["sessions", "list", "--local"],
             AgentChoice::Default,
-            "Sessions(List(ListCommand { remote: false, cursor: None, filter_cwd: None }))",
+            "Sessions(List(ListArgs { local: true, remote: false, cursor: None, filter_cwd: None }))",
         ),
         (
             &["sessions", "--remote", "--cursor", "c", "--filter-cwd", "/w"],
             AgentChoice::Default,
-            "Sessions(List(ListCommand { remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\") }))",
+            "Sessions(List(ListArgs { local: false, remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\") }))",
         ),
         (&["claude", "sessions", "new"], named("claude"), "Sessions(New)"),
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
@@ -166,32 +167,32 @@ fn every_verb_parses_with_and_without_an_agent() {
         (
             &["sessions", "reset", "--carry-history"],
             AgentChoice::Default,
-            "Sessions(Reset { carry_history: true })",
+            "Sessions(Reset(ResetArgs { carry_history: true }))",
         ),
         (
             &["claude", "sessions", "restore", "id", "--to", "s1"],
             named("claude"),
-            r#"Sessions(Restore { to: "s1" })"#,
+            r#"Sessions(Restore(RestoreArgs { to: "s1" }))"#,
         ),
         (&["doctor"], AgentChoice::Default, "Doctor"),
         (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
         (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
-        (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
+        (&["sessions", "history", "--limit", "3"], AgentChoice::Default, HISTORY),
         (
             &["sessions", "replay", "--from", "turn:2", "--last", "3"],
             AgentChoice::Default,
-            "Sessions(Replay(ReplayCommand { from: Some(Turn(TurnId(2))), last: Some(3) }))",
+            "Sessions(Replay(ReplayArgs { start: StartArgs { from: Some(Turn(TurnId(2))) }, last: Some(3) }))",
         ),
         (
             &["claude", "sessions", "watch", "--from", "message:a:b"],
             named("claude"),
-            r#"Sessions(Watch { from: Some(Message("a:b")) })"#,
+            r#"Sessions(Watch(WatchArgs { start: StartArgs { from: Some(Message("a:b")) } }))"#,
         ),
-        (&["--limit", "3", "sessions", "history"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
+        (&["--limit", "3", "sessions", "history"], AgentChoice::Default, HISTORY),
         (
             &["sessions", "migrate", "old", "--dry-run"],
             AgentChoice::Default,
-            "Sessions(Migrate(MigrateCommand { directory: Some(\"old\"), dry_run: true }))",
+            "Sessions(Migrate(MigrateArgs { directory: Some(\"old\"), dry_run: true }))",
         ),
         (&["host", "status"], AgentChoice::Default, "Host(Status)"),
         (&["--format", "json", "host", "stop"], AgentChoice::Default, "Host(Stop)"),

@@ -10,9 +10,9 @@ use super::demo_agent::DemoAgentArgs;
 use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
-use super::pending::{ApproveArgs, DenyArgs, PendingArgs};
-use super::remote::{RemoteAgentArgs, ServeArgs, TokenVerb};
-use super::sessions::{SessionsVerb, sessions};
+use super::pending::{ApproveArgs, DenyArgs, PENDING_HELP};
+use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
+use super::sessions::{SessionsCommand, sessions};
 use super::usage::UsageError;
 
 const USAGE: &str = "\
@@ -57,26 +57,51 @@ const SUMMARY: &str =
 pub(super) type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
 const VERBS: [(&str, Build); 19] = [
-    ("prompt", |command, _| PromptArgs::augment_args(command)),
-    ("exec", |command, _| ExecArgs::augment_args(command)),
-    ("cancel", |command, _| CancelArgs::augment_args(command)),
-    ("set-mode", |command, _| SetModeArgs::augment_args(command)),
-    ("set", |command, _| SetArgs::augment_args(command)),
-    ("status", |command, _| StatusArgs::augment_args(command)),
-    ("pending", |command, _| PendingArgs::augment_args(command)),
-    ("approve", |command, _| ApproveArgs::augment_args(command)),
-    ("deny", |command, _| DenyArgs::augment_args(command)),
+    ("prompt", |command, _| session::<PromptArgs, ()>(command)),
+    ("exec", |command, _| session::<ExecArgs, ()>(command)),
+    ("cancel", |command, _| {
+        session::<SessionNameArgs, ()>(command)
+            .about("Stop the turn that runs")
+            .override_usage("acpx [AGENT] cancel [FLAGS]")
+    }),
+    ("set-mode", |command, _| session::<SetModeArgs, SessionNameArgs>(command)),
+    ("set", |command, _| session::<SetArgs, SessionNameArgs>(command)),
+    ("status", |command, _| {
+        session::<SessionNameArgs, ()>(command)
+            .about("Show a session: its ids, its agent, the running turn and the queued prompts")
+            .override_usage("acpx [AGENT] status [FLAGS]")
+    }),
+    ("pending", |command, _| {
+        output::<()>(command)
+            .about("List the pending permission requests of all sessions")
+            .override_usage("acpx pending [FLAGS]")
+            .after_help(PENDING_HELP)
+    }),
+    ("approve", |command, _| output::<ApproveArgs>(command)),
+    ("deny", |command, _| output::<DenyArgs>(command)),
     ("sessions", sessions),
-    ("acp", |command, _| AcpArgs::augment_args(command)),
-    ("auth", |command, _| AuthArgs::augment_args(command)),
-    ("serve", |command, _| ServeArgs::augment_args(command)),
-    ("doctor", |command, _| DoctorArgs::augment_args(command)),
-    ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
-    ("host", |command, _| of_verbs(HostVerb::augment_subcommands(command))),
+    ("acp", |command, _| session::<AcpArgs, ()>(command)),
+    ("auth", |command, _| session::<AuthArgs, ()>(command)),
+    ("serve", |command, _| session::<ServeArgs, ()>(command)),
+    ("doctor", |command, _| session::<DoctorArgs, SessionNameArgs>(command)),
+    ("token", |command, _| {
+        of_verbs(TokenCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
+    }),
+    ("host", |command, _| of_verbs(HostCommand::augment_subcommands(command)).mut_subcommands(output::<()>)),
     ("tour", |command, _| TourArgs::augment_args(command)),
     ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
+
+/// Adds a session command's own arguments in two parts, and the flags that all session commands share.
+pub(super) fn session<First: Args, Second: Args>(command: clap::Command) -> clap::Command {
+    SessionArgs::augment_args(Second::augment_args(First::augment_args(command)))
+}
+
+/// The same for a command that concerns no single session or agent.
+pub(super) fn output<Own: Args>(command: clap::Command) -> clap::Command {
+    OutputArgs::augment_args(Own::augment_args(command))
+}
 
 /// The grammar as clap reads it: all of it, or only the commands on a path. Building all commands takes as long as the
 /// rest of a command that only reads.
@@ -130,23 +155,23 @@ fn agents() -> String {
 pub(super) enum Verb {
     Prompt(PromptArgs),
     Exec(ExecArgs),
-    Cancel(CancelArgs),
+    Cancel,
     SetMode(SetModeArgs),
     Set(SetArgs),
-    Status(StatusArgs),
-    Pending(PendingArgs),
+    Status,
+    Pending,
     Approve(ApproveArgs),
     Deny(DenyArgs),
     #[command(subcommand)]
-    Sessions(SessionsVerb),
+    Sessions(SessionsCommand),
     Acp(AcpArgs),
     Auth(AuthArgs),
     Serve(ServeArgs),
     Doctor(DoctorArgs),
     #[command(subcommand)]
-    Token(TokenVerb),
+    Token(TokenCommand),
     #[command(subcommand)]
-    Host(HostVerb),
+    Host(HostCommand),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     #[command(hide = true)]
@@ -208,8 +233,6 @@ pub(super) struct PromptArgs {
     /// Send the conversation so far to a fresh session
     #[arg(long)]
     pub(super) carry_history: bool,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 impl PromptArgs {
@@ -240,18 +263,6 @@ pub(super) struct ExecArgs {
     /// Set an option of the agent before the prompt; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(super) config_option: Vec<(String, String)>,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
-/// Stop the turn that runs
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] cancel [FLAGS]")]
-pub(super) struct CancelArgs {
-    #[command(flatten)]
-    pub(super) name: SessionNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Set the mode of a session; acpx restores it when the agent restarts
@@ -266,10 +277,6 @@ pub(super) struct SetModeArgs {
     /// Stop restoring the mode; the agent keeps the current one
     #[arg(long, conflicts_with = "mode")]
     pub(super) forget: bool,
-    #[command(flatten)]
-    pub(super) name: SessionNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Set an option of a session, such as its model; acpx restores it when the agent restarts
@@ -290,10 +297,6 @@ pub(super) struct SetArgs {
     /// Stop restoring the option; the agent keeps the current value
     #[arg(long, conflicts_with = "value")]
     pub(super) forget: bool,
-    #[command(flatten)]
-    pub(super) name: SessionNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Parses an option with its value.
@@ -304,16 +307,6 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     } else {
         Ok((key.to_owned(), value.to_owned()))
     }
-}
-
-/// Show a session: its ids, its agent, the running turn and the queued prompts
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] status [FLAGS]")]
-pub(super) struct StatusArgs {
-    #[command(flatten)]
-    pub(super) name: SessionNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Serve an editor as an agent whose sessions last and can be loaded and resumed
@@ -332,8 +325,6 @@ pub(super) struct AcpArgs {
     /// Log in by this method in the terminal instead; an editor adds this flag
     #[arg(long, value_name = "METHOD", hide = true)]
     pub(super) login: Option<String>,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Check acpx, an agent and a session for problems
@@ -347,31 +338,20 @@ pub(super) struct DoctorArgs {
     /// The agent to check
     #[arg(value_name = "AGENT")]
     pub(super) named: Option<String>,
-    #[command(flatten)]
-    pub(super) name: SessionNameArgs,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
 }
 
 /// Manage the background process that runs the sessions
-#[derive(Debug, Subcommand)]
-pub(super) enum HostVerb {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum HostCommand {
     /// Show whether a host runs, and its sessions
-    Status(HostArgs),
+    Status,
     /// Stop the host and its agents; conversations are kept
-    Stop(HostArgs),
+    Stop,
     /// Stop the host and start another, after an update for instance
-    Restart(HostArgs),
+    Restart,
     /// Run the host
     #[command(hide = true)]
-    Run(HostArgs),
-}
-
-/// The flags of the host's subcommands.
-#[derive(Debug, Args)]
-pub(super) struct HostArgs {
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
+    Run,
 }
 
 /// Watch a session run, crash, restore, get lost and continue, in a few seconds and without an account

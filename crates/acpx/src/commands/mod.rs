@@ -63,9 +63,9 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             SessionsCommand::New => sessions::new::new(&settings()?, &options, config.get()?),
             SessionsCommand::Ensure => sessions::ensure::run(&settings()?, &options, config.get()?),
             SessionsCommand::Show => sessions::show::run(&found()?),
-            SessionsCommand::History { limit } => sessions::history::run(&found()?, limit),
+            SessionsCommand::History(args) => sessions::history::run(&found()?, args.limit),
             SessionsCommand::Replay(replay) => sessions::replay::run(&found()?, &replay),
-            SessionsCommand::Watch { from } => sessions::watch::run(&found()?, from.as_ref()),
+            SessionsCommand::Watch(args) => sessions::watch::run(&found()?, args.start.from.as_ref()),
             SessionsCommand::List(list) if list.remote => sessions::remote::run(&settings_of_any()?, &list),
             SessionsCommand::List(list) => {
                 let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
@@ -74,8 +74,8 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             SessionsCommand::Close => sessions::close::run(&found()?),
             SessionsCommand::Delete => sessions::delete::run(&settings()?),
             SessionsCommand::Move => sessions::relocate::run(&found()?),
-            SessionsCommand::Reset { carry_history } => sessions::reset::run(&settings()?, carry_history),
-            SessionsCommand::Restore { to } => sessions::restore::run(&settings()?, to),
+            SessionsCommand::Reset(args) => sessions::reset::run(&settings()?, args.carry_history),
+            SessionsCommand::Restore(args) => sessions::restore::run(&settings()?, args.to),
             SessionsCommand::Migrate(migrate) => {
                 return sessions::migrate::run(&migrate, options.output, config);
             }

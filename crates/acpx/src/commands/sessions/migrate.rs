@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use acpx_core::store::import_acpx::ImportMode;
 
-use crate::cli::{MigrateCommand, OutputOptions};
+use crate::cli::{MigrateArgs, OutputOptions};
 use crate::config::Config;
 use crate::error::{CliError, CliExit, system_words};
 use crate::output::migrated;
@@ -16,7 +16,7 @@ use crate::session::takeover;
 
 /// Imports them. An unreadable file is reported, and makes the command fail after the others were imported.
 pub(crate) fn run(
-    command: &MigrateCommand,
+    command: &MigrateArgs,
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {

@@ -7,7 +7,7 @@ use acpx_core::model::{AbsolutePath, DirectoryNameKind, DirectoryNames, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
 use super::list::{all, names};
-use crate::cli::ListCommand;
+use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::output::{Console, ListRow, RemoteSessionRow, remote_list};
 use crate::session::host_locator::block_on;
@@ -17,7 +17,7 @@ use crate::session::own_engine::own_engine;
 use crate::session::settings::CommandSettings;
 
 /// Requests the list from the agent. An agent without a list is an error; the stored records are no substitute.
-pub(crate) fn run(settings: &CommandSettings, command: &ListCommand) -> Result<(), CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ListArgs) -> Result<(), CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| names(settings.cwd.as_path(), path)).transpose()?;
     let mut console = Console::of_program(settings.mode);

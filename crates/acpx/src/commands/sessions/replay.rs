@@ -8,7 +8,7 @@ use acpx_core::model::{Record, Seq};
 use acpx_core::protocol::WatchedEvent;
 use acpx_core::store::Store;
 
-use crate::cli::ReplayCommand;
+use crate::cli::ReplayArgs;
 use crate::error::CliError;
 use crate::output::{Console, FollowView};
 use crate::session::host_locator::block_on;
@@ -20,7 +20,7 @@ use crate::session::settings::CommandSettings;
 const PAGE: usize = 1024;
 
 /// Shows the selected session.
-pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result<(), CliError> {
+pub(crate) fn run(settings: &CommandSettings, command: &ReplayArgs) -> Result<(), CliError> {
     block_on(async {
         let lookup = RecordLookup::open()?;
         let (record, _) = lookup.need(settings, "replay").await?;
@@ -33,8 +33,8 @@ pub(crate) fn run(settings: &CommandSettings, command: &ReplayCommand) -> Result
     })
 }
 
-async fn beginning(command: &ReplayCommand, events: &RecordEvents) -> Result<Seq, CliError> {
-    let next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
+async fn beginning(command: &ReplayArgs, events: &RecordEvents) -> Result<Seq, CliError> {
+    let next = events.find(command.start.from.as_ref().unwrap_or(&Cursor::Start)).await?;
     match command.last {
         Some(turns) => Ok(next.max(events.last_turns(turns.get()).await?)),
         None => Ok(next),
