@@ -47,8 +47,8 @@ pub use session::wait_reason::WaitReason;
 pub use stream::follow::Follower;
 pub use stream::record_follower::RecordFollower;
 
-use agent::launch_spec::{LaunchSpec, PersistedLaunchSpec};
-use agent::live_agent::{LiveIds, OutputTail};
+use agent::launch_spec::{LaunchSpec, OutputTail, PersistedLaunchSpec};
+use agent::live_agent::LiveIds;
 pub(crate) use disk::Disk;
 pub(crate) use registry::CountGuard;
 use registry::{AttachCounts, Reservations};

@@ -55,13 +55,13 @@ mod turn;
 mod update;
 
 pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec, OfferedAnswer, narrowest, unmistakable};
-pub use alignment::{Alignment, Exchange, LateStep, MissedDeadline, ReplayStep, ReplayVerdict};
+pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, ReplayVerdict};
 pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
 pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
-pub use failure::{AgentError, ErrorMeaning, Fallback, RestoreError, WakeOptions};
+pub use failure::{AgentError, ErrorMeaning, Fallback, MissedDeadline, RestoreError, WakeOptions};
 pub use ids::{
     AcpSessionId, AgentRequestId, AgentSessionId, ClientName, ForwardId, HostId, InvalidId, LineageIndex,
     OwnMessageId, RecordId, RequestId, Seq, SessionIdentity, TurnId, prompt_message_id, run_message_id,

@@ -1,14 +1,16 @@
 //! How and where a session's agent is started. Secret values in it are never shown or stored.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use crate::acp::ExtraParams;
 use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
-use crate::tools::{Environment, Root, Roots};
+use crate::sync::Lock;
+use crate::tools::{AgentProcess, Environment, Root, Roots, StderrTail};
+use crate::wire::{Peer, WeakPeer};
 
-use super::live_agent::OutputTail;
 use crate::engine::{ClientLogin, Disk, NewSession, RestoreSession, Servers};
 
 /// Everything an agent is started with.
@@ -168,6 +170,25 @@ impl LaunchSpec {
     pub(crate) fn has_moved(&self, agent: &AgentSpec) -> bool {
         let command = |agent: &AgentSpec| (agent.command(), agent.protocol);
         command(agent) != command(&self.agent)
+    }
+}
+
+/// The last output of a launch spec's current agent outside the protocol: its stderr, or else garbage on stdout.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutputTail(Arc<Lock<Option<(StderrTail, WeakPeer)>>>);
+
+impl OutputTail {
+    /// Switches to this process.
+    pub(crate) fn attach(&self, process: &AgentProcess, peer: &Peer) {
+        *self.0.lock() = Some((process.tail(), peer.downgrade()));
+    }
+
+    /// The last lines.
+    pub(crate) fn last(&self) -> Vec<String> {
+        let source = self.0.lock();
+        let Some((tail, peer)) = &*source else { return Vec::new() };
+        let words = tail.last_lines();
+        if words.is_empty() { peer.garbage().recent } else { words }
     }
 }
 

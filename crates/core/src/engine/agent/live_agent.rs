@@ -26,11 +26,11 @@ use crate::model::{
 };
 use crate::sync::Lock;
 use crate::tools::{
-    AgentProcess, GracePeriods, ProcessExit, RECORD_VARIABLE, StderrTail, StrayProcesses, SweptProcess,
+    AgentProcess, GracePeriods, ProcessExit, RECORD_VARIABLE, StrayProcesses, SweptProcess,
     TerminationOutcome,
 };
 use crate::wire;
-use crate::wire::{DisconnectReason, InboundStream, Peer, WeakPeer};
+use crate::wire::{DisconnectReason, InboundStream, Peer};
 
 /// How long a process that closed its output may take to exit before we report it.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -529,26 +529,6 @@ impl LiveIds {
 impl Drop for LiveId {
     fn drop(&mut self) {
         self.ids.0.lock().remove(&self.key);
-    }
-}
-
-/// The last output of a launch spec's current agent.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OutputTail(Arc<Lock<Option<(StderrTail, WeakPeer)>>>);
-
-impl OutputTail {
-    /// Switches to this process.
-    pub(crate) fn attach(&self, process: &AgentProcess, peer: &Peer) {
-        let heard = (process.tail(), peer.downgrade());
-        *self.0.lock() = Some(heard);
-    }
-
-    /// The last lines.
-    pub(crate) fn last(&self) -> Vec<String> {
-        let heard = self.0.lock();
-        let Some((tail, peer)) = &*heard else { return Vec::new() };
-        let words = tail.last_lines();
-        if words.is_empty() { peer.garbage().recent } else { words }
     }
 }
 
