@@ -48,7 +48,7 @@ pub struct PromptContent {
 
 /// A content block that an agent does not accept.
 #[derive(Debug, PartialEq, Eq)]
-pub struct UnsupportedBlock {
+pub(crate) struct UnsupportedBlock {
     /// Its index in the prompt, from 0.
     pub index: usize,
     /// Its type.
@@ -60,7 +60,7 @@ pub struct UnsupportedBlock {
 impl PromptContent {
     /// The first unaccepted content block; `blocks` is a JSON array. Every agent accepts text and links; unknown types
     /// are left to the agent.
-    pub fn untaken(self, blocks: &str) -> Result<Option<UnsupportedBlock>, serde_json::Error> {
+    pub(crate) fn untaken(self, blocks: &str) -> Result<Option<UnsupportedBlock>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Block<'a> {
             #[serde(borrow, rename = "type")]
@@ -82,7 +82,7 @@ impl PromptContent {
 
 impl Capabilities {
     /// Reads the result of `initialize` in this protocol version.
-    pub fn read(version: ProtocolVersion, result: &Value) -> Self {
+    pub(crate) fn read(version: ProtocolVersion, result: &Value) -> Self {
         match version {
             ProtocolVersion::V1 => Self::read_v1(result),
             ProtocolVersion::V2 => Self::read_v2(result),
@@ -170,7 +170,7 @@ pub struct AgentInfo {
 
 impl AgentInfo {
     /// Reads the result of `initialize`, of either protocol version.
-    pub fn of_answer(answer: &str) -> Self {
+    pub(crate) fn of_answer(answer: &str) -> Self {
         let result: Value = serde_json::from_str(answer).unwrap_or_default();
         let info = ["agentInfo", "info"].iter().find_map(|name| result.get(name)?.as_object());
         let text =

@@ -23,7 +23,8 @@ pub(crate) use plain_text::carried_words;
 pub use plain_text::{block_words, blocks_words, prompt_words};
 pub(crate) use tool_call::MAX_MEMBER_BYTES;
 pub use tool_call::ToolCallSnapshot;
-pub use v2::{StateUpdate, has_background, idle_meta, state_update, update_v2};
+pub use v2::update_v2;
+pub(crate) use v2::{StateUpdate, has_background, idle_meta, state_update};
 
 /// What an event contributes to its conversation.
 pub fn content(event: &Event) -> Content {

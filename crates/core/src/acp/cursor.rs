@@ -22,18 +22,18 @@ pub enum Cursor {
 
 impl Cursor {
     /// The JSON of a cursor at this event.
-    pub fn json_from(seq: Seq) -> String {
+    pub(crate) fn json_from(seq: Seq) -> String {
         format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
     }
 
     /// Reads a cursor from the member `field` of a request; `null` is `None`.
-    pub fn read(json: &str, field: &str) -> Result<Option<Self>, ParamProblem> {
+    pub(crate) fn read(json: &str, field: &str) -> Result<Option<Self>, ParamProblem> {
         let value = serde_json::from_str(json).map_err(|_| ParamProblem::new(field, "is no JSON"))?;
         Self::of_value(&value, field)
     }
 
     /// The same, from a parsed value.
-    pub fn of_value(value: &Value, field: &str) -> Result<Option<Self>, ParamProblem> {
+    pub(crate) fn of_value(value: &Value, field: &str) -> Result<Option<Self>, ParamProblem> {
         #[derive(Deserialize)]
         #[serde(tag = "type", rename_all_fields = "camelCase")]
         enum Wire {

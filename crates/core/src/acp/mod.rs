@@ -21,11 +21,11 @@ mod login;
 pub(crate) mod render;
 pub(crate) mod settings;
 
-pub use capabilities::{AgentInfo, Capabilities, PromptContent, UnsupportedBlock};
+pub use capabilities::{AgentInfo, Capabilities, PromptContent};
 pub(crate) use content::{MAX_MEMBER_BYTES, carried_block, carried_words};
+pub(crate) use content::{StateUpdate, has_background, idle_meta, state_update};
 pub use content::{
-    StateUpdate, ToolCallSnapshot, block_words, blocks_words, content, has_background, idle_meta,
-    prompt_text, prompt_words, state_update, update, update_v2,
+    ToolCallSnapshot, block_words, blocks_words, content, prompt_text, prompt_words, update, update_v2,
 };
 pub use cursor::Cursor;
 pub use error_class::read as read_error;

@@ -29,28 +29,29 @@ mod stream;
 mod tools;
 
 pub use crate::acp::client::SessionOffer;
-pub use agent::client_login::ClientLogin;
+pub(crate) use agent::client_login::ClientLogin;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub use api::error::SessionError;
-pub use api::prompt::{Prompt, PromptProblem, TurnEnd, TurnInsertion, TurnTicket};
-pub use api::request::{EngineSettings, NewSession, RestoreSession, Servers};
-pub use api::session_handle::{Hold, Session, SessionStatus, UnclaimedSession};
-pub use ops::adopt_fork::Forked;
+pub use api::prompt::{Prompt, PromptProblem, TurnTicket};
+pub(crate) use api::prompt::{TurnEnd, TurnInsertion};
+pub(crate) use api::request::Servers;
+pub use api::request::{EngineSettings, NewSession, RestoreSession};
+pub use api::session_handle::Session;
+pub(crate) use api::session_handle::{Hold, SessionStatus, UnclaimedSession};
+pub(crate) use ops::adopt_fork::Forked;
 pub use ops::agent_sessions::{AtAgent, ListLookup};
 pub use ops::probe::{Examination, Trial};
-pub use permissions::request::{
-    ClientDecision, ClientOffer, QuestionKind, RequestedPermission, ResponderRequest, is_denial,
-};
-pub use registry::Reservation;
+pub(crate) use permissions::request::RequestedPermission;
+pub use permissions::request::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest, is_denial};
+pub(crate) use registry::{CountGuard, Reservation};
 pub(crate) use session::commands::OpenTurnRef;
-pub use session::wait_reason::WaitReason;
-pub use stream::follow::Follower;
-pub use stream::record_follower::RecordFollower;
+pub(crate) use session::wait_reason::WaitReason;
+pub(crate) use stream::follow::Follower;
+pub(crate) use stream::record_follower::RecordFollower;
 
 use agent::launch_spec::{LaunchSpec, OutputTail, PersistedLaunchSpec};
 use agent::live_agent::LiveIds;
 pub(crate) use disk::Disk;
-pub(crate) use registry::CountGuard;
 use registry::{AttachCounts, Reservations};
 use session::journal::{NewRecord, Past, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;
@@ -418,7 +419,7 @@ impl Engine {
     }
 
     /// A directory with every link followed, unless its disk takes too long to respond.
-    pub async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+    pub(crate) async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
         let asked = self.disk().ask(cwd.as_path(), move || api::request::real_directory(&path)).await;
         asked.unwrap_or_else(|no_answer| {
@@ -437,12 +438,12 @@ impl Engine {
     }
 
     /// Whether this record has a hold.
-    pub fn is_held(&self, record: &RecordId) -> bool {
+    pub(crate) fn is_held(&self, record: &RecordId) -> bool {
         *self.0.shared.holds.of(record).borrow() > 0
     }
 
     /// The current time of the engine's clock.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.0.shared.settings.clock)()
     }
 

@@ -45,7 +45,7 @@ impl HostPlace {
     }
 
     /// The host's log file.
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.home.join("host.log")
     }
 

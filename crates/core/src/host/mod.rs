@@ -42,7 +42,8 @@ use session::turn_owners::TurnOwners;
 
 /// Reads a session's MCP servers from a configuration file, given its path and text; the error is a reason in words.
 /// The reason is stored with the record and sent to its watchers, so it must not quote the file.
-pub type ServerFile = Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
+pub(crate) type ServerFile =
+    Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
 /// Where to look up the programs of MCP servers.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use super::{Deadline, ForwardedRequest};
 
 /// One effect for the engine to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Start the agent's process and initialize it.
     StartAgent,
     /// Stop the agent's process. The run's record keeps the agent's fault, if there is one.
@@ -64,7 +64,7 @@ pub enum Effect {
 
 /// A call to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentCall {
+pub(crate) enum AgentCall {
     /// `session/new`.
     New,
     /// `session/fork`.
@@ -102,7 +102,7 @@ pub enum AgentCall {
 
 /// Why a prompt was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromptRefusal {
+pub(crate) enum PromptRefusal {
     /// The session is closing or closed.
     Closing,
     /// Too many prompts are queued.
@@ -113,7 +113,7 @@ pub enum PromptRefusal {
 
 /// Why a forwarded request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ForwardError {
+pub(crate) enum ForwardError {
     /// The agent refused it, does not support it, or failed.
     Agent(AgentError),
     /// The session is closing or closed.
@@ -124,7 +124,7 @@ pub enum ForwardError {
 
 /// Why a session could not become live.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WakeError {
+pub(crate) enum WakeError {
     /// The agent failed.
     Agent(AgentError),
     /// The session is being closed.

@@ -11,13 +11,13 @@ use crate::model::{AgentError, ForwardId, Setting, SettingName, SettingValue, Wa
 use super::{AgentCall, Deadline, Effect, ForwardError};
 
 /// How many forwarded requests one session may have in flight or waiting.
-pub const MAX_FORWARDS: usize = 256;
+pub(crate) const MAX_FORWARDS: usize = 256;
 /// Once the waiting requests exceed this many bytes, further ones are refused.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// A client's request to be forwarded to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForwardedRequest {
+pub(crate) struct ForwardedRequest {
     /// Its id.
     pub id: ForwardId,
     /// A method of the protocol or of an extension.

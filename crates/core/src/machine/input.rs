@@ -12,7 +12,7 @@ use super::ForwardedRequest;
 
 /// One input of the machine. The time of the input is passed separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub(crate) enum Input {
     /// The turns that the last host left open, in order. Comes first, if at all.
     Recover(Vec<Turn>),
     /// A client asks for the session to be live.
@@ -194,7 +194,7 @@ impl Input {
 
 /// What an agent replays after `session/resume`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnResume {
+pub(crate) enum OnResume {
     /// Nothing, as the protocol requires.
     Nothing,
     /// Exactly the events after the last one in our record: the agent is an acpx host, which resumes after a cursor.
@@ -203,7 +203,7 @@ pub enum OnResume {
 
 /// A time limit that the machine arms. The engine knows how long each one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Deadline {
+pub(crate) enum Deadline {
     /// For the response to new, load, resume or list; each replayed update restarts it.
     Setup,
     /// For the response to a setting that is being restored.

@@ -22,10 +22,10 @@ mod restore;
 mod state;
 mod turn;
 
-pub use effect::{AgentCall, Effect, ForwardError, PromptRefusal, Rung, WakeError, WakeOutcome};
-pub use forward::{ForwardedRequest, MAX_FORWARDS};
-pub use input::{Deadline, Input, OnResume};
-pub use turn::MAX_QUEUED;
+pub(crate) use effect::{AgentCall, Effect, ForwardError, PromptRefusal, WakeError};
+pub use effect::{Rung, WakeOutcome};
+pub(crate) use forward::ForwardedRequest;
+pub(crate) use input::{Deadline, Input, OnResume};
 
 use config::SessionConfig;
 use forward::{Forwards, InFlightForward};
@@ -36,7 +36,7 @@ use turn::TurnQueue;
 
 /// The state machine of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionMachine {
+pub(crate) struct SessionMachine {
     agent: String,
     state: MachineState,
     turns: TurnQueue,
@@ -111,7 +111,7 @@ pub enum WaitCondition {
 
 impl SessionMachine {
     /// A session that does not exist yet.
-    pub fn new(agent: impl Into<String>) -> Self {
+    pub(crate) fn new(agent: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
             state: MachineState::Parked,
@@ -132,13 +132,13 @@ impl SessionMachine {
     }
 
     /// A session of the agent that has no record yet. The agent's replay becomes its history.
-    pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
+    pub(crate) fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
         let lineage = Some(Lineage::adopted(session, now));
         Self { lineage, target: RestoreTarget::Adopted, ..Self::new(agent) }
     }
 
     /// A session that the agent is to fork from a record's session.
-    pub fn forking(record: &Record) -> Self {
+    pub(crate) fn forking(record: &Record) -> Self {
         Self {
             target: RestoreTarget::Forked,
             lifecycle: Lifecycle::Open,
@@ -148,7 +148,7 @@ impl SessionMachine {
     }
 
     /// A session of a stored record.
-    pub fn of_record(record: &Record) -> Self {
+    pub(crate) fn of_record(record: &Record) -> Self {
         Self {
             lineage: Some(record.lineage.clone()),
             turns: TurnQueue::after(record.last_turn),
@@ -165,7 +165,7 @@ impl SessionMachine {
     }
 
     /// Applies an input and returns its effects, in order.
-    pub fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
+    pub(crate) fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         if input.is_activity() {
             self.note_activity(now);
         }
@@ -238,7 +238,7 @@ impl SessionMachine {
     }
 
     /// Whether the session still has to be adopted from the agent.
-    pub fn is_adopting(&self) -> bool {
+    pub(crate) fn is_adopting(&self) -> bool {
         self.target == RestoreTarget::Adopted
     }
 
@@ -252,27 +252,27 @@ impl SessionMachine {
     }
 
     /// The turn that arriving updates belong to.
-    pub fn current_turn(&self) -> Option<TurnId> {
+    pub(crate) fn current_turn(&self) -> Option<TurnId> {
         self.running_turn().map(|turn| turn.id)
     }
 
     /// The request id of the running turn.
-    pub fn running_request(&self) -> Option<&RequestId> {
+    pub(crate) fn running_request(&self) -> Option<&RequestId> {
         self.running_turn().map(|turn| &turn.request)
     }
 
     /// The unfinished turns: the running one, then the queued ones.
-    pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
+    pub(crate) fn open_turns(&self) -> impl Iterator<Item = &Turn> {
         self.running_turn().into_iter().chain(&self.turns.queued)
     }
 
     /// The turns that can still reach a limit: the running one, unless it is being stopped, and the queued ones.
-    pub fn limited_turns(&self) -> impl Iterator<Item = &Turn> {
+    pub(crate) fn limited_turns(&self) -> impl Iterator<Item = &Turn> {
         self.unstopped_turn().into_iter().chain(&self.turns.queued).filter(|turn| turn.limits.whole.is_some())
     }
 
     /// The running turn, unless it is being stopped.
-    pub fn unstopped_turn(&self) -> Option<&Turn> {
+    pub(crate) fn unstopped_turn(&self) -> Option<&Turn> {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, stopping: None, .. }) => Some(turn),
             _ => None,
@@ -280,12 +280,12 @@ impl SessionMachine {
     }
 
     /// The next queued prompt.
-    pub fn next_queued(&self) -> Option<&Turn> {
+    pub(crate) fn next_queued(&self) -> Option<&Turn> {
         self.turns.queued.front()
     }
 
     /// The earlier ACP session that the record returns to, if it does.
-    pub fn returning(&self) -> Option<&AcpSessionId> {
+    pub(crate) fn returning(&self) -> Option<&AcpSessionId> {
         match &self.target {
             RestoreTarget::Earlier(session) => Some(session),
             _ => None,
@@ -293,22 +293,17 @@ impl SessionMachine {
     }
 
     /// The ACP session that calls to the agent use: the current one, or the earlier one that the record returns to.
-    pub fn target_session(&self) -> Option<&AcpSessionId> {
+    pub(crate) fn target_session(&self) -> Option<&AcpSessionId> {
         self.returning().or_else(|| Some(&self.lineage.as_ref()?.current().session))
     }
 
     /// The record's ACP sessions, once there is one.
-    pub fn lineage(&self) -> Option<&Lineage> {
+    pub(crate) fn lineage(&self) -> Option<&Lineage> {
         self.lineage.as_ref()
     }
 
-    /// Whether the current ACP session may have received a prompt.
-    pub fn is_prompted(&self) -> bool {
-        self.progress.is_prompted
-    }
-
     /// Whether the session would be lost with the agent's process.
-    pub fn has_only_memory(&self) -> bool {
+    pub(crate) fn has_only_memory(&self) -> bool {
         match &self.state {
             MachineState::Idle(live) => self.progress.is_prompted && !live.advertised.restores(),
             _ => false,
@@ -316,22 +311,22 @@ impl SessionMachine {
     }
 
     /// Whether a fresh session would get the conversation so far.
-    pub fn carries_history(&self) -> bool {
+    pub(crate) fn carries_history(&self) -> bool {
         self.options.is_some_and(|options| options.carry_history) && self.progress.is_answered
     }
 
     /// Whether the agent has the session.
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         matches!(self.state, MachineState::Idle(_) | MachineState::Prompting(_))
     }
 
     /// Whether a turn runs or is queued.
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.open_turns().next().is_some()
     }
 
     /// Whether requests of the running turn stay pending while no client can answer.
-    pub fn waits_for_answers(&self) -> bool {
+    pub(crate) fn waits_for_answers(&self) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.unasked == UnattendedPolicy::Wait,
             _ => false,
@@ -339,7 +334,7 @@ impl SessionMachine {
     }
 
     /// Whether a client has to approve this tool use now.
-    pub fn needs_approval(&self, tool: &ToolUse) -> bool {
+    pub(crate) fn needs_approval(&self, tool: &ToolUse) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => {
                 turn.policy.rule(tool).decision == Decision::Ask
@@ -349,7 +344,7 @@ impl SessionMachine {
     }
 
     /// Whether a rule of the running turn escalates this tool use.
-    pub fn is_escalated(&self, tool: &ToolUse) -> bool {
+    pub(crate) fn is_escalated(&self, tool: &ToolUse) -> bool {
         match &self.state {
             MachineState::Prompting(PromptTurn { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
             _ => false,
@@ -357,35 +352,35 @@ impl SessionMachine {
     }
 
     /// Whether no turn runs or is queued and no client request is in flight.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, MachineState::Idle(_) | MachineState::Parked)
             && self.turns.queued.is_empty()
             && self.forwards.first_awaited().is_none()
     }
 
     /// Whether the record is deleted.
-    pub fn is_deleted(&self) -> bool {
+    pub(crate) fn is_deleted(&self) -> bool {
         self.lifecycle.is_deleted()
     }
 
     /// The chosen settings that could not be restored, each with the reason.
-    pub fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
+    pub(crate) fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
         let open = self.config.settings.open_wishes();
         open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
     }
 
     /// The chosen setting that a user's word for an option refers to; without a word, the chosen mode.
-    pub fn chosen_setting(&self, word: Option<&str>) -> Option<Setting> {
+    pub(crate) fn chosen_setting(&self, word: Option<&str>) -> Option<Setting> {
         self.config.settings.wished_by(word).cloned()
     }
 
     /// The method of a request that a client waits for.
-    pub fn forwarded_method(&self, id: ForwardId) -> Option<&str> {
+    pub(crate) fn forwarded_method(&self, id: ForwardId) -> Option<&str> {
         self.forwards.awaited(id).map(|request| &*request.method)
     }
 
     /// What the session waits for; `None` if it waits only for clients.
-    pub fn wait_condition(&self) -> Option<WaitCondition> {
+    pub(crate) fn wait_condition(&self) -> Option<WaitCondition> {
         let method = match &self.state {
             MachineState::Parked | MachineState::Closed => return None,
             MachineState::Starting(phase) => match phase {
@@ -470,7 +465,7 @@ impl SessionMachine {
     }
 
     /// Why the session cannot be reset now, if it cannot: a turn runs, or the session is being set up.
-    pub fn reset_refusal(&self) -> Option<WakeError> {
+    pub(crate) fn reset_refusal(&self) -> Option<WakeError> {
         match &self.state {
             _ if self.is_closing() => Some(WakeError::Closing),
             MachineState::Parked | MachineState::Idle(_) | MachineState::Stopping(AfterExit::Park) => None,
@@ -494,7 +489,7 @@ impl SessionMachine {
     }
 
     /// Why the record cannot return to an ACP session now, if it cannot.
-    pub fn return_refusal(&self, session: &AcpSessionId) -> Option<WakeError> {
+    pub(crate) fn return_refusal(&self, session: &AcpSessionId) -> Option<WakeError> {
         match &self.state {
             _ if self.is_closing() => Some(WakeError::Closing),
             _ if self.lineage.as_ref().is_none_or(|lineage| lineage.row_of(session).is_none()) => {

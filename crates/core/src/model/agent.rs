@@ -73,7 +73,7 @@ impl Advertised {
 
 impl AgentSpec {
     /// The default start timeout: long enough for a first `npx` to download its package.
-    pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);
+    pub(crate) const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);
 
     /// An agent started as `program args…`, with the default timeout.
     pub fn new<A: Into<String>>(program: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
@@ -142,7 +142,7 @@ impl AgentSpec {
     }
 
     /// How long it may take to answer a setup request: as configured, else as its profile says, else the default.
-    pub fn patience(&self, profile: &AgentProfile) -> Duration {
+    pub(crate) fn patience(&self, profile: &AgentProfile) -> Duration {
         self.start_timeout.or(profile.start_timeout).unwrap_or(Self::DEFAULT_START_TIMEOUT)
     }
 

@@ -41,7 +41,7 @@ pub enum ReplayVerdict {
 
 /// What to do with one replayed update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayStep {
+pub(crate) enum ReplayStep {
     /// It is stored already, or has no known position: drop it.
     Drop,
     /// It goes beyond the stored conversation: store it.
@@ -50,7 +50,7 @@ pub enum ReplayStep {
 
 /// What to do with an update that arrives after the restore request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LateStep {
+pub(crate) enum LateStep {
     /// It is part of the replay.
     Replayed,
     /// It is new.
@@ -59,7 +59,7 @@ pub enum LateStep {
 
 /// A comparison in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alignment {
+pub(crate) struct Alignment {
     /// The stored exchanges, the prompts without white space.
     exchanges: Vec<Exchange>,
     /// The beginnings of notes that the agent writes in the user's name, without white space. They are not prompts.
@@ -113,7 +113,7 @@ enum ChunkOrigin {
 impl Alignment {
     /// Begins a comparison with the conversation so far. `notes` are the beginnings of notes that the agent writes in
     /// the user's name.
-    pub fn new(mut exchanges: Vec<Exchange>, notes: &[String]) -> Self {
+    pub(crate) fn new(mut exchanges: Vec<Exchange>, notes: &[String]) -> Self {
         for exchange in &mut exchanges {
             exchange.prompt = bare(&exchange.prompt);
         }
@@ -131,12 +131,12 @@ impl Alignment {
     }
 
     /// No comparison: every update goes beyond the stored conversation.
-    pub fn of_missed() -> Self {
+    pub(crate) fn of_missed() -> Self {
         Self { place: ReplayPosition::Beyond, ..Self::new(Vec::new(), &[]) }
     }
 
     /// Compares one replayed history update.
-    pub fn step(&mut self, update: &Update) -> ReplayStep {
+    pub(crate) fn step(&mut self, update: &Update) -> ReplayStep {
         self.seen = true;
         match self.place {
             ReplayPosition::Lost => return ReplayStep::Drop,
@@ -168,7 +168,7 @@ impl Alignment {
     }
 
     /// The verdict at the end of the replay; `None` if nothing was replayed or compared.
-    pub fn verdict(&self) -> Option<ReplayVerdict> {
+    pub(crate) fn verdict(&self) -> Option<ReplayVerdict> {
         if self.place == ReplayPosition::Beyond && self.passed == 0 {
             return None;
         }
@@ -190,21 +190,21 @@ impl Alignment {
 
     /// The verdict once the whole replay has arrived; `None` while some of it is missing. It does not wait for a
     /// prompt that the agent may have forgotten.
-    pub fn outcome(&self) -> Option<ReplayVerdict> {
+    pub(crate) fn outcome(&self) -> Option<ReplayVerdict> {
         let waits =
             self.owes_reply() || !self.message_is_whole() || self.remaining().iter().any(Exchange::must_come);
         self.verdict().filter(|_| !waits)
     }
 
     /// Whether the rest of the replay may still arrive late.
-    pub fn expects_more(&self) -> bool {
+    pub(crate) fn expects_more(&self) -> bool {
         self.place == ReplayPosition::Within
             && self.strangers != Strangers::Last
             && (!self.remaining().is_empty() || self.owes_reply())
     }
 
     /// Classifies an update that arrived after the restore request was answered.
-    pub fn late(&mut self, update: &Update) -> LateStep {
+    pub(crate) fn late(&mut self, update: &Update) -> LateStep {
         if !self.expects_more() {
             return LateStep::New;
         }

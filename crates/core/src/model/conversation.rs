@@ -147,7 +147,7 @@ impl Conversation {
 
     /// The same with no more than [`Self::exchanges`] needs: no tools, plans or thoughts, and only the beginning of
     /// each agent message. It stays small for a long conversation.
-    pub fn brief(record: RecordId) -> Self {
+    pub(crate) fn brief(record: RecordId) -> Self {
         Self { brief: Some(Brief::default()), ..Self::new(record) }
     }
 
@@ -173,12 +173,12 @@ impl Conversation {
     }
 
     /// The time of the last prompt, agent update or end of a turn. Restoring a session does not count.
-    pub fn spoken_at(&self) -> Option<Timestamp> {
+    pub(crate) fn spoken_at(&self) -> Option<Timestamp> {
         self.spoken_at
     }
 
     /// How much of it the agent remembers.
-    pub fn memory(&self) -> AgentMemory {
+    pub(crate) fn memory(&self) -> AgentMemory {
         self.memory
     }
 
@@ -395,7 +395,7 @@ impl Conversation {
     }
 
     /// The prompts and replies of an ACP session that the record has left.
-    pub fn exchanges_in(&self, left: &AcpSessionId) -> Vec<Exchange> {
+    pub(crate) fn exchanges_in(&self, left: &AcpSessionId) -> Vec<Exchange> {
         self.exchanges_by_session().1.remove(left.as_str()).unwrap_or_default()
     }
 

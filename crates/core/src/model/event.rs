@@ -256,7 +256,7 @@ pub struct FactError {
 impl Event {
     /// Whether the user or the agent has done something, so that the record counts as used. An agent that was parked
     /// or ended with its host does not count.
-    pub fn is_use(&self) -> bool {
+    pub(crate) fn is_use(&self) -> bool {
         // Facts are rare. No other event is parsed here.
         let is_process_fact = |fact: Fact| {
             matches!(

@@ -369,13 +369,13 @@ impl AgentError {
     }
 
     /// Whether the agent's process no longer has the session, so that only another process can serve it.
-    pub fn has_no_session(&self) -> bool {
+    pub(crate) fn has_no_session(&self) -> bool {
         matches!(self.meaning(), ErrorMeaning::Lost | ErrorMeaning::WorkerDied)
     }
 
     /// The same error with the agent's login methods in its message, if it requires a login.
     #[must_use]
-    pub fn offering(mut self, ways: Option<&str>) -> Self {
+    pub(crate) fn offering(mut self, ways: Option<&str>) -> Self {
         if let (Self::Refused { meaning: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
             (&mut self, ways)
         {

@@ -155,7 +155,7 @@ pub struct ForwardId(pub u64);
 
 impl ForwardId {
     /// The id of requests that no client sent: settings that are being restored.
-    pub const OURS: Self = Self(u64::MAX);
+    pub(crate) const OURS: Self = Self(u64::MAX);
 }
 
 /// The three ids of a session as clients receive them. The third is present only when known.
@@ -184,18 +184,18 @@ pub struct ClientName {
 
 /// The id of a user message, made from the turn that its prompt began or joined. It is known as soon as the prompt is
 /// accepted.
-pub fn prompt_message_id(record: &RecordId, turn: TurnId) -> String {
+pub(crate) fn prompt_message_id(record: &RecordId, turn: TurnId) -> String {
     format!("{record}:turn:{turn}")
 }
 
 /// The id of a message that an agent sent without one, by its first event.
-pub fn run_message_id(record: &RecordId, first: Seq) -> String {
+pub(crate) fn run_message_id(record: &RecordId, first: Seq) -> String {
     format!("{record}:{first}")
 }
 
 /// The meaning of an id of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OwnMessageId {
+pub(crate) enum OwnMessageId {
     /// The prompt of a turn.
     Prompt(TurnId),
     /// The message that begins with this event.
@@ -204,7 +204,7 @@ pub enum OwnMessageId {
 
 impl OwnMessageId {
     /// Parses an id that we may have made for this record; `None` for any other.
-    pub fn read(record: &RecordId, id: &str) -> Option<Self> {
+    pub(crate) fn read(record: &RecordId, id: &str) -> Option<Self> {
         let rest = id.strip_prefix(record.as_str())?.strip_prefix(':')?;
         match rest.strip_prefix("turn:") {
             Some(turn) => Some(Self::Prompt(TurnId(turn.parse().ok()?))),

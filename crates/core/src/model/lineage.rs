@@ -113,7 +113,7 @@ impl Lineage {
     }
 
     /// A lineage as it was stored; `None` if there is no row.
-    pub fn from_rows(rows: Vec<LineageRow>) -> Option<Self> {
+    pub(crate) fn from_rows(rows: Vec<LineageRow>) -> Option<Self> {
         (!rows.is_empty()).then_some(Self { rows })
     }
 
@@ -144,7 +144,7 @@ impl Lineage {
     }
 
     /// Adds a row for another ACP session because restoring the one before failed with this error.
-    pub fn replace_after(
+    pub(crate) fn replace_after(
         &mut self,
         error: Option<RestoreError>,
         session: AcpSessionId,
@@ -159,13 +159,13 @@ impl Lineage {
     }
 
     /// The row in which the record last had this ACP session.
-    pub fn row_of(&self, session: &AcpSessionId) -> Option<&LineageRow> {
+    pub(crate) fn row_of(&self, session: &AcpSessionId) -> Option<&LineageRow> {
         self.rows.iter().rev().find(|row| row.session == *session)
     }
 
     /// Whether acpx created the record and this ACP session of it, so that every prompt in the session is known. An
     /// imported or adopted record may have had prompts that acpx does not know of.
-    pub fn is_created_here(&self, session: &AcpSessionId) -> bool {
+    pub(crate) fn is_created_here(&self, session: &AcpSessionId) -> bool {
         let began_by = |row: Option<&LineageRow>| row.map(|row| row.reason);
         began_by(self.rows.first()) == Some(LineageReason::Created)
             && began_by(self.rows.iter().find(|row| row.session == *session)) != Some(LineageReason::Forked)

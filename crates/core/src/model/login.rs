@@ -104,7 +104,7 @@ impl LoginMethod {
 
     /// Whether a credential is set, so that acpx uses this method automatically. A login in a terminal is never
     /// automatic.
-    pub fn has_credential(&self, is_set: impl Fn(&str) -> bool) -> bool {
+    pub(crate) fn has_credential(&self, is_set: impl Fn(&str) -> bool) -> bool {
         !matches!(self.how, LoginMethodKind::Terminal { .. }) && is_set(&credential_variable(&self.id))
     }
 }
@@ -122,7 +122,7 @@ impl fmt::Display for LoginMethod {
 }
 
 /// The login methods as a list within a sentence; `None` if there is none.
-pub fn join_login_methods(ways: &[LoginMethod]) -> Option<String> {
+pub(crate) fn join_login_methods(ways: &[LoginMethod]) -> Option<String> {
     let words: Vec<String> = ways.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

@@ -27,19 +27,19 @@ impl McpServer {
 
     /// The same server with the client's JSON object in this version of the protocol.
     #[must_use]
-    pub fn with_client_json(self, version: ProtocolVersion, json: &str) -> Self {
+    pub(crate) fn with_client_json(self, version: ProtocolVersion, json: &str) -> Self {
         let unknown_members = unknown_members(json, &self.transport);
         Self { client_json: ClientServerJson { json: Some((version, json.into())), unknown_members }, ..self }
     }
 
     /// The same server, reduced to the members we understand.
     #[must_use]
-    pub fn only_known(self) -> Self {
+    pub(crate) fn only_known(self) -> Self {
         Self::new(self.name, self.transport)
     }
 
     /// The client's JSON, unchanged, and the protocol version it is in.
-    pub fn client_json(&self) -> Option<(ProtocolVersion, &str)> {
+    pub(crate) fn client_json(&self) -> Option<(ProtocolVersion, &str)> {
         self.client_json.json.as_ref().map(|(version, json)| (*version, &**json))
     }
 

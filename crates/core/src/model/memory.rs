@@ -26,7 +26,7 @@ pub enum AgentMemory {
 
 impl AgentMemory {
     /// Applies the next fact of a record, which is this event.
-    pub fn take(&mut self, seq: Seq, fact: &Fact) {
+    pub(crate) fn take(&mut self, seq: Seq, fact: &Fact) {
         match fact {
             Fact::SessionReset { announced: true, reason, .. } => {
                 *self = Self::Since { from: seq.next(), reason: LineageReason::parse(reason) };
@@ -56,7 +56,7 @@ impl AgentMemory {
     }
 
     /// Applies an update of the agent. A compaction counts only if nothing else is known to be missing.
-    pub fn apply_update(&mut self, update: &Update) {
+    pub(crate) fn apply_update(&mut self, update: &Update) {
         if let (Update::Compaction { status, .. }, Self::Whole) = (update, *self)
             && &**status == "completed"
         {

@@ -54,8 +54,10 @@ mod time;
 mod turn;
 mod update;
 
-pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec, OfferedAnswer, narrowest, unmistakable};
-pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, ReplayVerdict};
+pub(crate) use agent::OfferedAnswer;
+pub use agent::{Advertised, AgentAnswer, AgentBuild, AgentSpec, narrowest, unmistakable};
+pub use alignment::ReplayVerdict;
+pub(crate) use alignment::{Alignment, Exchange, LateStep, ReplayStep};
 pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
@@ -63,13 +65,16 @@ pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
 pub use failure::{AgentError, ErrorMeaning, Fallback, MissedDeadline, RestoreError, WakeOptions};
 pub use ids::{
-    AcpSessionId, AgentRequestId, AgentSessionId, ClientName, ForwardId, HostId, InvalidId, LineageIndex,
-    OwnMessageId, RecordId, RequestId, Seq, SessionIdentity, TurnId, prompt_message_id, run_message_id,
+    AcpSessionId, AgentSessionId, ClientName, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq,
+    SessionIdentity, TurnId,
 };
-pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
+pub(crate) use ids::{AgentRequestId, ForwardId, OwnMessageId, prompt_message_id, run_message_id};
+pub(crate) use lineage::InnerIdChange;
+pub use lineage::{Lineage, LineageReason, LineageRow};
+pub(crate) use login::join_login_methods;
 pub use login::{
     LoginMethod, LoginMethodKind, LoginPolicy, LoginVariable, credential_token, credential_variable,
-    join_login_methods, token_of_variable,
+    token_of_variable,
 };
 pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
 pub use memory::AgentMemory;
@@ -79,17 +84,20 @@ pub use policy::{
     UnattendedPolicy,
 };
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
-pub use profile::{AgentProfile, ErrorRow, LoadWait, ProfileError, Profiles, RestoreProfile, runs_package};
+pub(crate) use profile::RestoreProfile;
+pub use profile::{AgentProfile, ErrorRow, LoadWait, ProfileError, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record, title_of};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
+pub(crate) use setting::SettingError;
 pub use setting::{
-    Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError,
-    SettingName, SettingValue, UnmetSetting,
+    Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName,
+    SettingValue, UnmetSetting,
 };
-pub use terminal::{PreviousContent, TerminalText, TerminalTexts, command_line};
+pub(crate) use terminal::PreviousContent;
+pub use terminal::{TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use turn::{
     AgentState, PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState, TurnStop,

@@ -186,12 +186,12 @@ impl ToolUse {
     }
 
     /// The tool: its name, or else the first word of its title.
-    pub fn tool(&self) -> Option<&str> {
+    pub(crate) fn tool(&self) -> Option<&str> {
         self.name.as_deref().or_else(|| self.first_word())
     }
 
     /// The first word of the title. Text in brackets or after a colon is not part of it.
-    pub fn first_word(&self) -> Option<&str> {
+    pub(crate) fn first_word(&self) -> Option<&str> {
         let title = self.title.as_deref()?.trim_start();
         let is_end = |letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.'));
         let word = title.split(is_end).next()?;

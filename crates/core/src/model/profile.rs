@@ -97,7 +97,7 @@ impl AgentProfile {
     }
 
     /// What an error means, from its code and from its message and data in one text.
-    pub fn meaning_of(&self, code: i64, text: &str) -> ErrorMeaning {
+    pub(crate) fn meaning_of(&self, code: i64, text: &str) -> ErrorMeaning {
         let text = text.to_lowercase();
         let fits = |row: &&ErrorRow| {
             row.code.is_none_or(|wanted| wanted == code) && row.words.iter().all(|word| text.contains(word))
@@ -108,7 +108,7 @@ impl AgentProfile {
 
 impl LoadWait {
     /// The time before which a session that began at `began` must not be loaded; `None` if it may be loaded now.
-    pub fn until(self, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn until(self, began: Timestamp, now: Timestamp) -> Option<Timestamp> {
         const MINUTE: i64 = 60_000;
         let minute = |at: Timestamp| at.as_millis().div_euclid(MINUTE);
         match self {

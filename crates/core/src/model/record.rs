@@ -75,7 +75,7 @@ pub struct Record {
 impl Record {
     /// The time of the last activity outside acpx: of an adopted session without a turn here. Attaching does not
     /// change it.
-    pub fn external_activity(&self) -> Option<Timestamp> {
+    pub(crate) fn external_activity(&self) -> Option<Timestamp> {
         let is_adopted = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Adopted);
         (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
     }

@@ -58,7 +58,7 @@ impl Secrets {
     /// The same with the values of secret environment variables, and with the passwords in URLs of any variable;
     /// `is_secret` decides which variables are secret.
     #[must_use]
-    pub fn with_variables<'a>(
+    pub(crate) fn with_variables<'a>(
         mut self,
         variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
         is_secret: impl Fn(&OsStr) -> bool,
@@ -88,7 +88,12 @@ impl Secrets {
 
     /// A request or notification without its secrets; `None` if it has none. `params` is a part of `line`. Secret
     /// values in it are learned for later lines.
-    pub fn remove_from_call(&mut self, line: &str, method: &str, params: Option<&str>) -> Option<String> {
+    pub(crate) fn remove_from_call(
+        &mut self,
+        line: &str,
+        method: &str,
+        params: Option<&str>,
+    ) -> Option<String> {
         let Some(values) = lists::values(method, params.unwrap_or("null")) else {
             return Some(NOT_KEPT.to_owned());
         };
@@ -156,7 +161,7 @@ impl Secrets {
     }
 
     /// How many bytes of a text with a cut-off beginning may be the end of a secret.
-    pub fn torn(&self, text: &str) -> usize {
+    pub(crate) fn torn(&self, text: &str) -> usize {
         let forms = self.all().flat_map(|secret| &secret.forms);
         let rest = |form: &Finder<'_>| {
             let needle = form.needle();
@@ -176,7 +181,7 @@ impl Secrets {
     }
 
     /// Adds a value that is a secret from now on.
-    pub fn learn(&mut self, value: &str) {
+    pub(crate) fn learn(&mut self, value: &str) {
         if self.knows(value) {
             return;
         }

@@ -163,7 +163,7 @@ impl SettingName {
     }
 
     /// Whether it is the model of an agent that has models in addition to its options.
-    pub fn is_own_model(&self) -> bool {
+    pub(crate) fn is_own_model(&self) -> bool {
         self.option() == Some(MODEL_OPTION)
     }
 
@@ -184,12 +184,12 @@ impl fmt::Display for SettingValue {
 
 impl OfferedSetting {
     /// Whether it is the model.
-    pub fn is_model(&self) -> bool {
+    pub(crate) fn is_model(&self) -> bool {
         self.is_of(MODEL)
     }
 
     /// Whether it is the mode, advertised as a mode or as an option.
-    pub fn is_mode(&self) -> bool {
+    pub(crate) fn is_mode(&self) -> bool {
         self.name == SettingName::Mode || self.is_of(MODE)
     }
 
@@ -198,7 +198,7 @@ impl OfferedSetting {
     }
 
     /// Whether it can have this value. If that is not known, the agent decides.
-    pub fn can_be(&self, value: &SettingValue) -> bool {
+    pub(crate) fn can_be(&self, value: &SettingValue) -> bool {
         match (&self.choices, value) {
             (Choices::Of(choices), SettingValue::Id(id)) => choices.contains(id),
             (Choices::Flag, SettingValue::Flag(_)) | (Choices::Unknown, _) => true,
@@ -227,7 +227,7 @@ impl OfferedSetting {
 
 impl OfferedSettings {
     /// The setting of a name.
-    pub fn named(&self, name: &SettingName) -> Option<&OfferedSetting> {
+    pub(crate) fn named(&self, name: &SettingName) -> Option<&OfferedSetting> {
         self.0.iter().find(|offered| offered.name == *name)
     }
 
@@ -238,7 +238,7 @@ impl OfferedSettings {
 
     /// The setting that a wish applies to. A wish for a mode or a model applies to the matching option if the agent
     /// now offers that instead.
-    pub fn setting_for(&self, name: &SettingName) -> Option<&OfferedSetting> {
+    pub(crate) fn setting_for(&self, name: &SettingName) -> Option<&OfferedSetting> {
         match name {
             SettingName::Mode => self.mode(),
             model if model.is_own_model() => self.named(name).or_else(|| self.model()),
@@ -247,7 +247,7 @@ impl OfferedSettings {
     }
 
     /// Whether both names mean the model: one as an option, the other separate from the options.
-    pub fn are_one_model(&self, one: &SettingName, other: &SettingName) -> bool {
+    pub(crate) fn are_one_model(&self, one: &SettingName, other: &SettingName) -> bool {
         let is_model =
             |name: &SettingName| name.is_own_model() || self.model().is_some_and(|model| model.name == *name);
         is_model(one) && is_model(other)
@@ -270,7 +270,7 @@ impl OfferedSettings {
 
     /// The setting of an option (by id or category), or of the mode if `option` is `None`, with the value that a text
     /// means.
-    pub fn choose(&self, option: Option<&str>, value: &str) -> Result<Setting, SettingError> {
+    pub(crate) fn choose(&self, option: Option<&str>, value: &str) -> Result<Setting, SettingError> {
         let found = match option {
             None => self.mode(),
             // An agent may offer the mode as a mode and not as an option.
@@ -307,13 +307,8 @@ impl OfferedSettings {
 }
 
 impl RecordSettings {
-    /// The wished value of a setting.
-    pub fn wish(&self, name: &SettingName) -> Option<&SettingValue> {
-        self.chosen.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
-    }
-
     /// The wish for an option (by id or category), or for the mode if `word` is `None`.
-    pub fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
+    pub(crate) fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
         let meant = |name: &SettingName| self.chosen.iter().find(|wish| wish.name == *name);
         let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.shown.mode()?.name));
         match word {
@@ -325,7 +320,7 @@ impl RecordSettings {
     }
 
     /// Stores a choice that the agent has accepted.
-    pub fn choose(&mut self, chosen: Setting) {
+    pub(crate) fn choose(&mut self, chosen: Setting) {
         self.unmet.retain(|unmet| unmet.name != chosen.name);
         match self.chosen.iter_mut().find(|wish| wish.name == chosen.name) {
             Some(wish) => wish.value = chosen.value,
@@ -334,7 +329,7 @@ impl RecordSettings {
     }
 
     /// Removes these wishes.
-    pub fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
+    pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
         self.chosen.retain(|wish| !is_meant(wish));
         let Self { chosen, unmet, .. } = self;
         unmet.retain(|unmet| chosen.iter().any(|wish| wish.name == unmet.name));

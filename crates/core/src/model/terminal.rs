@@ -35,7 +35,7 @@ pub fn command_line<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) 
 
 /// The current content of a file that is about to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PreviousContent {
+pub(crate) enum PreviousContent {
     /// The file does not exist.
     Nothing,
     /// This text.

@@ -76,10 +76,10 @@ pub enum AgentState {
 
 impl Turn {
     /// The prompt of a turn that the agent began by itself, as version 2 agents may.
-    pub const NO_PROMPT: &str = "[]";
+    pub(crate) const NO_PROMPT: &str = "[]";
 
     /// Whether a client has prompted it.
-    pub fn is_prompted(&self) -> bool {
+    pub(crate) fn is_prompted(&self) -> bool {
         &*self.prompt != Self::NO_PROMPT
     }
 
@@ -98,7 +98,7 @@ impl Turn {
     }
 
     /// Whether it failed because of its time limit, before or after it was sent.
-    pub fn is_overdue(&self) -> bool {
+    pub(crate) fn is_overdue(&self) -> bool {
         match &self.state {
             TurnState::Ended { outcome: TurnOutcome::Failed(TurnError { code, .. }), .. } => {
                 matches!(code, ErrorCode::Timeout | ErrorCode::QueueTimeout)
@@ -108,7 +108,7 @@ impl Turn {
     }
 
     /// Whether its prompt was sent to the agent and its end is not known.
-    pub fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         matches!(self.state, TurnState::Dispatched { .. })
     }
 
@@ -197,13 +197,13 @@ impl TurnError {
 
     /// A prompt waited for `what` until its turn's time limit. The message omits the duration, because the client may
     /// have spent part of the time before it sent the prompt.
-    pub fn waited_too_long(what: &str) -> Self {
+    pub(crate) fn waited_too_long(what: &str) -> Self {
         let message = format!("the prompt waited {what} until its time was over, and was not sent");
         Self::of_ours(ErrorCode::QueueTimeout, message)
     }
 
     /// An agent exceeded its silence limit.
-    pub fn silent_too_long(agent: &str, limit: Duration) -> Self {
+    pub(crate) fn silent_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
         let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");
         Self::of_ours(ErrorCode::IdleTimeout, message)

@@ -155,7 +155,7 @@ pub enum ChunkContent {
 
 impl Update {
     /// Whether it is the user's message.
-    pub fn is_users(&self) -> bool {
+    pub(crate) fn is_users(&self) -> bool {
         matches!(
             self,
             Self::Chunk { kind: MessageKind::User, .. } | Self::Message { kind: MessageKind::User, .. }
@@ -163,7 +163,7 @@ impl Update {
     }
 
     /// Whether it shows that the agent is working. Title, settings and usage may be reported at any time.
-    pub fn is_activity(&self) -> bool {
+    pub(crate) fn is_activity(&self) -> bool {
         !matches!(self, Self::Title(_) | Self::State | Self::Usage { .. })
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// Looks up the name of an agent by its command line.
-pub type AgentNames = fn(&[String]) -> Option<String>;
+pub(crate) type AgentNames = fn(&[String]) -> Option<String>;
 
 /// An agent of the client's configuration. npm acpx stores only its command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

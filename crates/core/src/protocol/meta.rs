@@ -17,11 +17,11 @@ mod forgotten_settings;
 mod turn_terms;
 mod wait_reason;
 
+pub(crate) use answers::{AgentStateMeta, InsertedMeta, KeptMeta, ListMeta};
 pub use answers::{
-    AgentStateMeta, AwakeningMeta, DeletedMeta, InsertedMeta, KeptMeta, ListMeta, MemoryMeta, MovedMeta,
-    SessionMeta, TurnMeta, UnmetSettingMeta,
+    AwakeningMeta, DeletedMeta, MemoryMeta, MovedMeta, SessionMeta, TurnMeta, UnmetSettingMeta,
 };
-pub use environment::{SecretVariablesMeta, VariablesMeta};
+pub(crate) use environment::{SecretVariablesMeta, VariablesMeta};
 pub use forgotten_settings::ForgottenMeta;
 pub use turn_terms::TurnTermsMeta;
 pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
@@ -46,7 +46,7 @@ pub struct ProtocolRange {
 
 impl ProtocolRange {
     /// Whether two ranges overlap.
-    pub fn meets(self, other: Self) -> bool {
+    pub(crate) fn meets(self, other: Self) -> bool {
         self.oldest <= other.newest && other.oldest <= self.newest
     }
 }
@@ -54,7 +54,7 @@ impl ProtocolRange {
 /// In the response to `initialize`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HostMeta {
+pub(crate) struct HostMeta {
     /// The protocol versions it supports.
     pub protocol: ProtocolRange,
     /// The program's version.
@@ -64,7 +64,7 @@ pub struct HostMeta {
 /// In `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GreetingMeta {
+pub(crate) struct GreetingMeta {
     /// The bridge's description of its client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientMeta>,

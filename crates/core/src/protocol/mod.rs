@@ -13,9 +13,8 @@ pub(crate) mod watched_event;
 
 pub use host_error::HostError;
 pub use host_message::HostMessage;
-pub use import_params::{
-    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
-};
+pub(crate) use import_params::AgentNames;
+pub use import_params::{ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta};
 pub use pending_requests::{
     AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };

@@ -71,7 +71,7 @@ pub struct HostErrorResponse {
 
 impl HostErrorResponse {
     /// Parses an error response.
-    pub fn read(error: &str) -> Self {
+    pub(crate) fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
         let fault = data.and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
         let mut fault =

@@ -63,7 +63,7 @@ impl WatchedEvent {
     }
 
     /// Parses the params of a notification.
-    pub fn read(params: &str) -> Option<Self> {
+    pub(crate) fn read(params: &str) -> Option<Self> {
         let params: EventParams<'_> = serde_json::from_str(params).ok()?;
         Some(Self {
             seq: Seq(params.seq),

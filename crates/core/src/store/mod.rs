@@ -27,9 +27,8 @@ pub use error::StoreError;
 pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
 pub use memory::MemoryStore;
 pub use query::{RecordFilter, ScopeQuery, SessionOwner};
-pub use sqlite::{
-    Access, FileSystem, ImportedFile, ReadThread, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
-};
+pub use sqlite::{Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck};
+pub(crate) use sqlite::{ImportedFile, SqliteFailure};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -258,7 +257,7 @@ impl SessionWriter {
     }
 
     /// Writes to this record and then to another of the same store, all or none.
-    pub async fn append_with(
+    pub(crate) async fn append_with(
         &self,
         changes: Vec<Change>,
         other: &Self,

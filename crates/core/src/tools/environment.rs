@@ -49,7 +49,7 @@ impl Environment {
     }
 
     /// Whether a variable is a secret: the user marked it, or its name suggests it.
-    pub fn is_secret(&self, name: &OsStr) -> bool {
+    pub(crate) fn is_secret(&self, name: &OsStr) -> bool {
         let is_in = |names: &[OsString]| names.iter().any(|known| known == name);
         is_in(&self.marked) || (!is_in(&self.plain) && name.to_str().is_some_and(is_secret_name))
     }

@@ -26,15 +26,15 @@ const MAX_LINKS: usize = 40;
 
 /// The directories whose files an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Roots(Vec<Root>);
+pub(crate) struct Roots(Vec<Root>);
 
 /// One root, as a resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root(PathBuf);
+pub(crate) struct Root(PathBuf);
 
 /// A path inside one of the roots; the file need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RootedPath {
+pub(crate) struct RootedPath {
     /// The root, resolved.
     root: PathBuf,
     /// The path below the root, resolved.
@@ -45,7 +45,7 @@ pub struct RootedPath {
 
 /// Which lines of a file are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LineRange {
+pub(crate) struct LineRange {
     /// The first line, counted from 1; `None` and 0 mean the first line of the file.
     pub first: Option<u32>,
     /// How many lines; `None` means all.
@@ -55,7 +55,7 @@ pub struct LineRange {
 /// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FileError {
+pub(crate) enum FileError {
     /// The path is relative.
     #[error("path must be absolute: {}", path.display())]
     Relative {
@@ -120,7 +120,7 @@ pub enum FileError {
 impl Root {
     /// Resolves a directory to a root; from here on, the root is the resolved path. The directory need not exist yet.
     /// `None` if it cannot be resolved.
-    pub fn find(directory: &AbsolutePath) -> Option<Self> {
+    pub(crate) fn find(directory: &AbsolutePath) -> Option<Self> {
         real_path(directory.as_path()).ok().map(Self)
     }
 }
@@ -133,7 +133,7 @@ impl FromIterator<Root> for Roots {
 
 impl Roots {
     /// Resolves a path, which must be inside a root.
-    pub fn locate(&self, path: &str) -> Result<RootedPath, FileError> {
+    pub(crate) fn locate(&self, path: &str) -> Result<RootedPath, FileError> {
         let asked = PathBuf::from(path);
         if !asked.is_absolute() {
             return Err(FileError::Relative { path: asked });
@@ -152,19 +152,19 @@ impl Roots {
 
 impl RootedPath {
     /// The resolved path.
-    pub fn real_path(&self) -> PathBuf {
+    pub(crate) fn real_path(&self) -> PathBuf {
         self.root.join(&self.inner)
     }
 
     /// The text of the file, or the requested lines without the newline that ends the last of them.
-    pub fn read(&self, lines: LineRange) -> Result<String, FileError> {
+    pub(crate) fn read(&self, lines: LineRange) -> Result<String, FileError> {
         let bytes = self.open_file().and_then(|file| wanted(file, lines)).map_err(|error| self.failed(error));
         let bytes = bytes?.ok_or_else(|| self.too_large(MAX_TEXT_BYTES))?;
         String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.asked.clone() })
     }
 
     /// What a write would replace. For a text above the limit, or for binary content, only its length.
-    pub fn replaced(&self, limit: u64) -> Result<PreviousContent, FileError> {
+    pub(crate) fn replaced(&self, limit: u64) -> Result<PreviousContent, FileError> {
         let length = match self.open_file().and_then(|file| file.metadata()) {
             Ok(facts) => facts.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PreviousContent::Nothing),
@@ -181,12 +181,12 @@ impl RootedPath {
     }
 
     /// Checks the size of a text before a client is asked to approve writing it.
-    pub fn takes(&self, length: usize) -> Result<(), FileError> {
+    pub(crate) fn takes(&self, length: usize) -> Result<(), FileError> {
         if length > MAX_TEXT_BYTES { Err(self.too_large(MAX_TEXT_BYTES)) } else { Ok(()) }
     }
 
     /// Replaces the file with this text and creates missing parent directories. The file keeps its mode.
-    pub fn write(&self, text: &str) -> Result<(), FileError> {
+    pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
         self.takes(text.len())?;
         let name = self.inner.file_name().ok_or_else(|| self.failed(not_a_file()))?;
         self.replace(name, text.as_bytes()).map_err(|error| self.failed(error))
@@ -241,7 +241,7 @@ impl RootedPath {
     }
 
     /// The error for a file that has changed.
-    pub fn changed(&self) -> FileError {
+    pub(crate) fn changed(&self) -> FileError {
         FileError::Changed { path: self.asked.clone() }
     }
 

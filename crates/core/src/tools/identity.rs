@@ -48,7 +48,7 @@ impl ProcessIdentity {
     }
 
     /// Whether any process has this pid; this system cannot distinguish them.
-    pub fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         // A process that we may not signal also exists.
         pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))

@@ -13,7 +13,7 @@ static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises this process's soft limit of open files as far as its hard limit allows. On systems other than Linux the
 /// limit stays, because children could not get the original one back.
-pub fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let original = getrlimit(Resource::Nofile);
     let most = original.maximum.map_or(MOST, |hard| hard.min(MOST));
     let is_lower = original.current.is_some_and(|soft| soft < most);

@@ -74,10 +74,10 @@ impl Drop for OrphanReaper {
 #[cfg(not(target_os = "linux"))]
 impl OrphanReaper {
     /// Does nothing: orphans go to the init process.
-    pub fn adopt() -> io::Result<Self> {
+    pub(crate) fn adopt() -> io::Result<Self> {
         Ok(Self {})
     }
 
     /// Does nothing.
-    pub async fn release(self) {}
+    pub(crate) async fn release(self) {}
 }

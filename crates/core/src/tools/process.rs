@@ -67,7 +67,7 @@ impl AgentProcess {
     }
 
     /// Whether it is running, as the system reports it now.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         *self.leader.phase.borrow() == Phase::Running && self.identity().is_alive()
     }
 
@@ -88,7 +88,7 @@ impl AgentProcess {
     }
 
     /// Waits for its exit, whether or not we ended it.
-    pub fn exited(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn exited(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut phase = self.leader.phase.clone();
         // A closed channel means that the process is not waited for any more.
         async move { drop(phase.wait_for(|phase| *phase != Phase::Running).await) }

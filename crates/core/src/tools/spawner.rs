@@ -99,7 +99,7 @@ impl Spawner {
     }
 
     /// The tag that its agents carry.
-    pub fn tag(&self) -> Option<&Tag> {
+    pub(crate) fn tag(&self) -> Option<&Tag> {
         self.0.tag.as_ref()
     }
 

@@ -48,7 +48,7 @@ pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace
 }
 
 /// The same for only these holders of the home, if they are dead.
-pub fn sweep_after(
+pub(crate) fn sweep_after(
     holders: &[ProcessIdentity],
     home: &str,
     keep: &[String],

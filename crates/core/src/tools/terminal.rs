@@ -38,7 +38,7 @@ const SHELL_SYNTAX: &[char] =
 
 /// The command to run.
 #[derive(Clone, PartialEq, Eq)]
-pub struct CommandLine {
+pub(crate) struct CommandLine {
     /// The program, or a shell command line.
     pub command: String,
     /// Its arguments.
@@ -53,7 +53,7 @@ pub struct CommandLine {
 
 /// A command that runs or has run. Dropping it kills its process group.
 #[derive(Debug)]
-pub struct TerminalProcess {
+pub(crate) struct TerminalProcess {
     leader: Leader,
     screen: Arc<Lock<Screen>>,
     /// How it exited, set after its output is on the screen.
@@ -66,7 +66,7 @@ pub struct TerminalProcess {
 
 /// A terminal's current content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TerminalView {
+pub(crate) struct TerminalView {
     /// The end of its output.
     pub output: String,
     /// Whether earlier output was cut off.
@@ -77,7 +77,7 @@ pub struct TerminalView {
 
 /// What has happened on a terminal since the last delta.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TerminalDelta {
+pub(crate) struct TerminalDelta {
     /// The new output.
     pub output: String,
     /// How the command exited, if it has; with the whole screen, if the deltas did not contain all output.
@@ -87,7 +87,7 @@ pub struct TerminalDelta {
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TerminalError {
+pub(crate) enum TerminalError {
     /// The program does not exist.
     #[error("spawn {command} ENOENT: no such file or directory")]
     NotFound {
@@ -115,7 +115,7 @@ pub enum TerminalError {
 impl TerminalProcess {
     /// Runs a command directly, or else by a shell. `changed` is notified of output and exit. Must be called inside a
     /// tokio runtime; dropping the future leaves no process.
-    pub async fn start(
+    pub(crate) async fn start(
         spawner: &Spawner,
         line: &CommandLine,
         environment: &Environment,
@@ -165,7 +165,7 @@ impl TerminalProcess {
     }
 
     /// Its current content.
-    pub fn shown(&self) -> TerminalView {
+    pub(crate) fn shown(&self) -> TerminalView {
         // Read the exit first: after it, nothing more is written.
         let exit = self.exit.borrow().clone();
         let screen = self.screen.lock();
@@ -173,7 +173,7 @@ impl TerminalProcess {
     }
 
     /// What has happened since the last call. With `all`, an incomplete line is included.
-    pub fn take_news(&self, all: bool) -> TerminalDelta {
+    pub(crate) fn take_news(&self, all: bool) -> TerminalDelta {
         let exit = self.exit.borrow().clone();
         let mut screen = self.screen.lock();
         let output = screen.take_news(all || exit.is_some());
@@ -182,13 +182,13 @@ impl TerminalProcess {
     }
 
     /// Waits until the command has exited.
-    pub fn exited(&self) -> impl Future<Output = Option<ProcessExit>> + Send + 'static {
+    pub(crate) fn exited(&self) -> impl Future<Output = Option<ProcessExit>> + Send + 'static {
         let mut exit = self.exit.clone();
         async move { exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone()) }
     }
 
     /// Ends the command in bounded time and waits for its last output.
-    pub async fn kill(&self, grace: GracePeriods) -> TerminationOutcome {
+    pub(crate) async fn kill(&self, grace: GracePeriods) -> TerminationOutcome {
         let mut phase = self.leader.phase.clone();
         let grace = GracePeriods { eof: Duration::ZERO, ..grace };
         let ended = termination::end(&mut phase, |signal| self.leader.signal(signal), grace).await;

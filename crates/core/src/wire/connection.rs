@@ -94,28 +94,28 @@ impl Peer {
     }
 
     /// Waits until the peer's stream has ended.
-    pub async fn reading_ended(&self) {
+    pub(crate) async fn reading_ended(&self) {
         self.0.inbox.reading_ended().await;
     }
 
     /// How many lines of the peer were dropped because they exceeded the limit, although they began like a message.
-    pub fn dropped_lines(&self) -> u64 {
+    pub(crate) fn dropped_lines(&self) -> u64 {
         self.0.inbox.dropped_lines()
     }
 
     /// How many other lines of the peer were garbage: not UTF-8, not JSON, or not JSON-RPC.
-    pub fn garbage_lines(&self) -> u64 {
+    pub(crate) fn garbage_lines(&self) -> u64 {
         self.0.inbox.garbage_lines()
     }
 
     /// A fresh id: 0, 1, 2 and so on for each connection.
-    pub fn mint_id(&self) -> RpcId {
+    pub(crate) fn mint_id(&self) -> RpcId {
         RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Sends a request line. The id counts as outstanding before the line is queued, so no response can be too early.
     /// Dropping the future while it waits sends nothing.
-    pub async fn send_request(&self, id: RpcId, method: &str, line: String) -> Result<(), WireError> {
+    pub(crate) async fn send_request(&self, id: RpcId, method: &str, line: String) -> Result<(), WireError> {
         self.0.outbox.send_request(id, method, line).await
     }
 
@@ -149,13 +149,13 @@ impl Peer {
 
     /// Waits until everything sent so far has been written to the system. Fails if it never will be. Other senders wait
     /// until then.
-    pub async fn delivered(&self) -> Result<(), WireError> {
+    pub(crate) async fn delivered(&self) -> Result<(), WireError> {
         self.0.outbox.delivered().await
     }
 
     /// Cancels a request of ours with `$/cancel_request`, after the request's line and even when the queue is full.
     /// Never waits, is never lost, and is sent once; does nothing for an id that is not outstanding.
-    pub fn cancel(&self, id: &RpcId) {
+    pub(crate) fn cancel(&self, id: &RpcId) {
         self.0.outbox.cancel(id);
     }
 
@@ -175,7 +175,7 @@ impl Peer {
     }
 
     /// Waits until the peer has read nothing for longer than [`WireLimits::write_patience`]. Otherwise never completes.
-    pub async fn stalled(&self) {
+    pub(crate) async fn stalled(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
         if !self.0.outbox.is_stalled() {
@@ -184,7 +184,7 @@ impl Peer {
     }
 
     /// Waits until writing to the peer has failed. Otherwise never completes.
-    pub async fn write_failed(&self) {
+    pub(crate) async fn write_failed(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
         if !self.has_write_failed() {
@@ -193,12 +193,12 @@ impl Peer {
     }
 
     /// Whether writing to the peer has failed.
-    pub fn has_write_failed(&self) -> bool {
+    pub(crate) fn has_write_failed(&self) -> bool {
         self.0.outbox.write_error().is_some()
     }
 
     /// Waits until the peer has had data to read for this long, up to twice as long, and has read nothing.
-    pub async fn takes_nothing_for(&self, time: Duration) {
+    pub(crate) async fn takes_nothing_for(&self, time: Duration) {
         loop {
             let before = self.0.outbox.taken();
             sleep(time).await;
@@ -209,7 +209,7 @@ impl Peer {
     }
 
     /// Ends both directions now and drops both queues.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.0.inbox.abort();
         self.0.outbox.discard();
         self.0.tasks.abort();
@@ -301,7 +301,7 @@ impl InboundStream {
     }
 
     /// The next message, or an error for an unreadable line that must be answered. Otherwise as [`Self::recv`].
-    pub async fn recv_each(&mut self) -> Option<Result<InboundMessage, UnreadableLine>> {
+    pub(crate) async fn recv_each(&mut self) -> Option<Result<InboundMessage, UnreadableLine>> {
         let received = self.queue.recv().await?;
         self.take(received)
     }

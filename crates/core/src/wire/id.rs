@@ -35,11 +35,6 @@ impl RpcId {
         matches!(json.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')).then(|| Self(json.into()))
     }
 
-    /// Whether this is `null`, which names no request.
-    pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
-    }
-
     /// The raw JSON text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -47,7 +47,7 @@ pub fn set(json: &str, path: &[&str], value: &str) -> Option<String> {
 
 /// The text without the member at the end of a path, and without every object on the path that had nothing else. `None`
 /// if there is no such member, or if a name on the path is duplicated.
-pub fn remove(json: &str, path: &[&str]) -> Option<String> {
+pub(crate) fn remove(json: &str, path: &[&str]) -> Option<String> {
     let (name, parents) = path.split_last()?;
     let mut splice = Splice::new(json);
     for range in RawObject::parse(json)?.removal(json, parents, &[name])? {
@@ -57,7 +57,7 @@ pub fn remove(json: &str, path: &[&str]) -> Option<String> {
 }
 
 /// Whether a name on a path of members is duplicated, so that readers may disagree about its value.
-pub fn is_duplicated(json: &str, path: &[&str]) -> bool {
+pub(crate) fn is_duplicated(json: &str, path: &[&str]) -> bool {
     let mut part = Some(json);
     path.iter().any(|name| {
         let found = part.and_then(|object| scan(object, &[*name]));
@@ -77,7 +77,7 @@ pub fn items(json: &str) -> Option<Vec<&str>> {
 }
 
 /// An array of JSON values.
-pub fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let mut text = String::from("[");
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
@@ -90,7 +90,7 @@ pub fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
 }
 
 /// The decoded text of a JSON string; `None` for anything else.
-pub fn string(json: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn string(json: &str) -> Option<Cow<'_, str>> {
     match json.strip_prefix('"')?.strip_suffix('"')? {
         // Most strings have no escape, so they are borrowed as written.
         plain if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(Cow::Borrowed(plain)),
@@ -118,50 +118,50 @@ fn nested(path: &[&str], value: &str) -> String {
 /// The members of an object in order, names and values as JSON. A parsed object borrows both from its text, and members
 /// that are not edited keep their bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RawObject<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct RawObject<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> RawObject<'a> {
     /// An object without members.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Reads an object; `None` for anything else.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let mut members = Vec::new();
         for_each_member(text, |name, value| members.push((Cow::Borrowed(name), Cow::Borrowed(value))))?;
         Some(Self(members))
     }
 
     /// A member's value. The last of several members with one name counts.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.position(name).map(|index| &*self.0[index].1)
     }
 
     /// A member's value, unless it is `null`.
-    pub fn get_non_null(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get_non_null(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| *value != "null")
     }
 
     /// A member's text, if it is a string.
-    pub fn text(&self, name: &str) -> Option<Box<str>> {
+    pub(crate) fn text(&self, name: &str) -> Option<Box<str>> {
         string(self.get(name)?).map(Into::into)
     }
 
     /// The value of the single member with this name, as it was parsed.
-    pub fn get_single(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn get_single(&self, name: &str) -> Option<&'a str> {
         borrowed(&self.0[self.single(name).ok()??].1)
     }
 
     /// Removes a member, and all others with its name.
-    pub fn remove(&mut self, name: &str) -> Option<Cow<'a, str>> {
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Cow<'a, str>> {
         let (_, value) = self.0.remove(self.position(name)?);
         self.0.retain(|(known, _)| !is_named(known, name));
         Some(value)
     }
 
     /// Sets a member at its position, or appends it.
-    pub fn set(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Cow<'a, str>>) {
         match self.position(name) {
             Some(index) => self.0[index].1 = value.into(),
             None => self.0.push((Cow::Owned(json_string(name)), value.into())),
@@ -169,12 +169,12 @@ impl<'a> RawObject<'a> {
     }
 
     /// Sets a member to a string.
-    pub fn set_text(&mut self, name: &str, text: &str) {
+    pub(crate) fn set_text(&mut self, name: &str, text: &str) {
         self.set(name, json_string(text));
     }
 
     /// Sets the member at the end of a path. Values on the path that are not objects are replaced.
-    pub fn set_path(&mut self, path: &[&str], value: &str) {
+    pub(crate) fn set_path(&mut self, path: &[&str], value: &str) {
         match path {
             [] => {}
             [name] => self.set(name, value.to_owned()),
@@ -188,7 +188,7 @@ impl<'a> RawObject<'a> {
     }
 
     /// Sets the members of another object.
-    pub fn merge(&mut self, other: &RawObject<'_>) {
+    pub(crate) fn merge(&mut self, other: &RawObject<'_>) {
         for (name, value) in &other.0 {
             match string(name).and_then(|name| self.position(&name)) {
                 Some(index) => self.0[index].1 = Cow::Owned(value.to_string()),
@@ -198,7 +198,7 @@ impl<'a> RawObject<'a> {
     }
 
     /// Renames a member at its position. It replaces a member that has that name already.
-    pub fn rename(&mut self, from: &str, to: &str) {
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
         if self.position(from).is_none() {
             return;
         }
@@ -211,27 +211,27 @@ impl<'a> RawObject<'a> {
     }
 
     /// Removes those of these members that are `null`.
-    pub fn remove_nulls(&mut self, names: &[&str]) {
+    pub(crate) fn remove_nulls(&mut self, names: &[&str]) {
         self.0.retain(|(name, value)| value != "null" || !names.iter().any(|wanted| is_named(name, wanted)));
     }
 
     /// Removes all members that are `null`.
-    pub fn remove_all_nulls(&mut self) {
+    pub(crate) fn remove_all_nulls(&mut self) {
         self.0.retain(|(_, value)| value != "null");
     }
 
     /// The number of members.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether it has no members.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Appends the members to an unfinished object, each after a comma.
-    pub fn write_members(&self, object: &mut String) {
+    pub(crate) fn write_members(&self, object: &mut String) {
         for (name, value) in &self.0 {
             object.extend([",", name, ":", value]);
         }
@@ -240,7 +240,7 @@ impl<'a> RawObject<'a> {
     /// The ranges to cut from the text it was parsed from, so that the object at the end of a path loses these members,
     /// and every object on the path that had nothing else is removed too. `None` if none of them exists, or if a name is
     /// duplicated.
-    pub fn removal(&self, text: &str, path: &[&str], names: &[&str]) -> Option<Vec<Range<usize>>> {
+    pub(crate) fn removal(&self, text: &str, path: &[&str], names: &[&str]) -> Option<Vec<Range<usize>>> {
         self.cuts(text, path, names).map(|(ranges, _)| ranges)
     }
 

@@ -114,7 +114,7 @@ pub enum Malformed {
 
 /// A line that is not a message, but whose peer [expects a response](Malformed::wants_an_answer).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnreadableLine {
+pub(crate) struct UnreadableLine {
     /// Why it is not a message.
     pub problem: Malformed,
     /// The id for the response: that of the request if it was recognisable, otherwise `null`.
@@ -123,7 +123,7 @@ pub struct UnreadableLine {
 
 impl Malformed {
     /// Whether the peer expects a response anyway: the line is JSON and looks like a malformed request.
-    pub fn wants_an_answer(self) -> bool {
+    pub(crate) fn wants_an_answer(self) -> bool {
         matches!(
             self,
             Self::Batch | Self::NullId | Self::BadRequestId | Self::BadRequestMethod | Self::TooLong { .. }
@@ -180,7 +180,7 @@ impl RpcMessage {
     }
 
     /// The range of the params in the line.
-    pub fn params_range(&self) -> Option<Range<usize>> {
+    pub(crate) fn params_range(&self) -> Option<Range<usize>> {
         match &self.body {
             Body::Request { params, .. } | Body::Notification { params, .. } => params.clone(),
             Body::Response { .. } => None,

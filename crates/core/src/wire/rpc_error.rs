@@ -24,23 +24,23 @@ pub struct RpcError {
 
 impl RpcError {
     /// The peer could not read the JSON.
-    pub const PARSE_ERROR: i64 = -32700;
+    pub(crate) const PARSE_ERROR: i64 = -32700;
     /// JSON, but not a request.
     pub const INVALID_REQUEST: i64 = -32600;
     /// The peer does not know the method.
-    pub const METHOD_NOT_FOUND: i64 = -32601;
+    pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
-    pub const INVALID_PARAMS: i64 = -32602;
+    pub(crate) const INVALID_PARAMS: i64 = -32602;
     /// An internal error.
     pub const INTERNAL: i64 = -32603;
     /// The request was cancelled by `$/cancel_request`.
-    pub const REQUEST_CANCELLED: i64 = -32800;
+    pub(crate) const REQUEST_CANCELLED: i64 = -32800;
     /// The agent requires a login first.
     pub const AUTH_REQUIRED: i64 = -32000;
     /// A session, file or other resource does not exist.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// Agent and client have no protocol version in common.
-    pub const UNSUPPORTED_VERSION: i64 = -32022;
+    pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
@@ -58,7 +58,7 @@ impl RpcError {
     }
 
     /// We do not know the method.
-    pub fn method_not_found(method: &str) -> Self {
+    pub(crate) fn method_not_found(method: &str) -> Self {
         Self::new(Self::METHOD_NOT_FOUND, format!("method not found: {method}"))
             .with_data(&format!(r#"{{"method":{}}}"#, json_string(method)))
     }
@@ -74,7 +74,7 @@ impl RpcError {
     }
 
     /// The request was cancelled.
-    pub fn request_cancelled() -> Self {
+    pub(crate) fn request_cancelled() -> Self {
         Self::new(Self::REQUEST_CANCELLED, "request cancelled")
     }
 

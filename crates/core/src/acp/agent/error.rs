@@ -103,7 +103,7 @@ impl CallError {
     }
 
     /// The error object with all its data.
-    pub fn to_rpc(&self) -> RpcError {
+    pub(crate) fn to_rpc(&self) -> RpcError {
         let error =
             |code, message: &str, data: Value| RpcError::new(code, message).with_data(&data.to_string());
         match self {

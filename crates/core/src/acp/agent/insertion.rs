@@ -59,12 +59,12 @@ impl TurnLink {
     }
 
     /// Reports that the service, which queues prompts itself, has queued this one; the next prompt may come.
-    pub fn queued(&self) {
+    pub(crate) fn queued(&self) {
         self.insertion.over();
     }
 
     /// Holds a value until the reply that ends the turn is sent. Messages sent after its drop follow that reply.
-    pub fn keep_until_answered(&self, value: impl Send + 'static) {
+    pub(crate) fn keep_until_answered(&self, value: impl Send + 'static) {
         self.insertion.kept.lock().push(Box::new(value));
     }
 
@@ -77,7 +77,7 @@ impl TurnLink {
     }
 
     /// Like [`Self::inserted`], but forwards another agent's version 2 reply to the prompt with this id and `_meta`.
-    pub async fn inserted_as(&self, message: &str, meta: &Meta, answer: Option<&str>) {
+    pub(crate) async fn inserted_as(&self, message: &str, meta: &Meta, answer: Option<&str>) {
         let insertion = &*self.insertion;
         if insertion.is_inserted.swap(true, Ordering::AcqRel) {
             return;

@@ -117,18 +117,18 @@ impl ClientLink {
     }
 
     /// Sends a notification.
-    pub async fn notify(&self, method: &str, params: &str) -> Result<(), WireError> {
+    pub(crate) async fn notify(&self, method: &str, params: &str) -> Result<(), WireError> {
         self.peer.notify(method, params).await
     }
 
     /// Sends a line unchanged.
-    pub async fn pass_on(&self, line: String) -> Result<(), WireError> {
+    pub(crate) async fn pass_on(&self, line: String) -> Result<(), WireError> {
         self.peer.send(line).await
     }
 
     /// Forwards a request to the client with unchanged params, and returns the client's result unchanged. Dropping the
     /// future cancels the request with `$/cancel_request`.
-    pub async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, ClientRequestError> {
+    pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, ClientRequestError> {
         let question = ClientRequestGuard { link: self, id: self.peer.mint_id() };
         let answer = question.answer(method, params).await?;
         result(&answer).map(Into::into)
@@ -136,7 +136,7 @@ impl ClientLink {
 
     /// Forwards the params of a `session/request_permission` unchanged. Returns the outcome and the whole result.
     /// Dropping the future cancels the request.
-    pub async fn pass_on_question(
+    pub(crate) async fn pass_on_question(
         &self,
         params: &str,
     ) -> Result<(PermissionOutcome, Box<str>), ClientRequestError> {

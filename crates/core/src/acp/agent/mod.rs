@@ -24,11 +24,10 @@ mod update;
 mod v2_adapter;
 mod worker;
 
-pub use call::{
-    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall,
-    SetModeCall, SetModelCall, SetOptionCall, StopCall,
-};
-pub use client::{ClientFacts, Elicitation, FileAccess, TerminalLogin};
+pub use call::{CallExtras, ListCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall};
+pub(crate) use call::{ExtensionCall, ForkCall, LoginCall, SetModelCall, SetOptionCall, StopCall};
+pub use client::Elicitation;
+pub(crate) use client::{ClientFacts, FileAccess, TerminalLogin};
 pub use error::CallError;
 pub(crate) use error::with_causes;
 pub use insertion::TurnLink;
@@ -38,9 +37,7 @@ pub use params::ParamProblem;
 pub use permission::{PermissionOption, PermissionOptionKind, PermissionOutcome, ToolPermissionRequest};
 pub use serve::serve;
 pub use service::AgentService;
-pub use setup::{
-    DeliveryCallback, Meta, Modes, PromptReply, SessionMode, SessionPage, SessionSetup, SessionSummary,
-};
+pub use setup::{Meta, Modes, PromptReply, SessionMode, SessionPage, SessionSetup, SessionSummary};
 pub use turn::{CancelCause, Cancellation};
 pub use update::{
     NotAnUpdate, PlanItem, PlanStatus, SlashCommand, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,

@@ -158,7 +158,7 @@ impl Offer {
 
     /// Sets the `_meta` of the reply.
     #[must_use]
-    pub fn with_meta(mut self, meta: Meta) -> Self {
+    pub(crate) fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
     }
@@ -175,7 +175,7 @@ impl Offer {
     /// dispatcher only replies to its prompts. It delivers the next prompt as soon as the previous one is
     /// [queued](super::TurnLink::queued) or [inserted](super::TurnLink::inserted).
     #[must_use]
-    pub fn tells_states(mut self) -> Self {
+    pub(crate) fn tells_states(mut self) -> Self {
         self.tells_states = true;
         self
     }
@@ -183,7 +183,7 @@ impl Offer {
     /// Marks a service that refuses every MCP server over stdio with a reason. They are not advertised to a version 2
     /// client, but a request that names one still reaches the service.
     #[must_use]
-    pub fn without_telling_program_servers(mut self) -> Self {
+    pub(crate) fn without_telling_program_servers(mut self) -> Self {
         self.tells_program_servers = false;
         self
     }
@@ -191,7 +191,7 @@ impl Offer {
     /// Sets the name and version of the agent behind this one: its `agentInfo` (version 1) or `info` (version 2)
     /// object, unchanged.
     #[must_use]
-    pub fn with_info(mut self, info: &RawValue) -> Self {
+    pub(crate) fn with_info(mut self, info: &RawValue) -> Self {
         self.passed_on.info = Some(info.get().into());
         self
     }
@@ -199,7 +199,7 @@ impl Offer {
     /// Sets the prompt content that the agent behind this one accepts: its `promptCapabilities` (version 1) or
     /// `capabilities.session.prompt` (version 2) object.
     #[must_use]
-    pub fn with_prompt_capabilities(mut self, capabilities: &RawValue) -> Self {
+    pub(crate) fn with_prompt_capabilities(mut self, capabilities: &RawValue) -> Self {
         self.read(
             capabilities,
             &[
@@ -215,7 +215,7 @@ impl Offer {
     /// Sets the MCP servers that the agent behind this one accepts: its `mcpCapabilities` (version 1, which always has
     /// stdio) or `capabilities.session.mcp` (version 2) object.
     #[must_use]
-    pub fn with_mcp_capabilities(mut self, capabilities: &RawValue) -> Self {
+    pub(crate) fn with_mcp_capabilities(mut self, capabilities: &RawValue) -> Self {
         self.read(
             capabilities,
             &[("stdio", Feature::McpStdio), ("http", Feature::McpHttp), ("sse", Feature::McpSse)],
@@ -227,32 +227,32 @@ impl Offer {
     /// Sets the login methods: the `authMethods` list of the agent behind this one. A list that is not empty offers
     /// `authenticate` (version 1), or `auth/login` and `auth/logout` (version 2).
     #[must_use]
-    pub fn with_auth_methods(mut self, methods: &RawValue) -> Self {
+    pub(crate) fn with_auth_methods(mut self, methods: &RawValue) -> Self {
         self.passed_on.auth_methods = Some(methods.get().into());
         self
     }
 
     /// Sets which terminal logins the client can run; the agent's other terminal logins are left out.
     #[must_use]
-    pub fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
+    pub(crate) fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
         self.passed_on.terminal_login = terminal_login;
         self
     }
 
     /// Sets the hint for the client's user if a login is missing.
     #[must_use]
-    pub fn with_login_hint(mut self, hint: Option<&str>) -> Self {
+    pub(crate) fn with_login_hint(mut self, hint: Option<&str>) -> Self {
         self.passed_on.login_hint = hint.map(Into::into);
         self
     }
 
     /// The hint for the client's user if a login is missing.
-    pub fn login_hint(&self) -> Option<&str> {
+    pub(crate) fn login_hint(&self) -> Option<&str> {
         self.passed_on.login_hint.as_deref()
     }
 
     /// The advertised login methods, as a JSON list.
-    pub fn login_methods(&self) -> Option<&str> {
+    pub(crate) fn login_methods(&self) -> Option<&str> {
         self.passed_on.auth_methods.as_deref()
     }
 
@@ -263,7 +263,7 @@ impl Offer {
 
     /// The same offer without kinds that only the agent behind this one knows.
     #[must_use]
-    pub fn of_known_kinds(mut self) -> Self {
+    pub(crate) fn of_known_kinds(mut self) -> Self {
         self.passed_on.is_open = false;
         self
     }
@@ -288,14 +288,14 @@ impl Offer {
     }
 
     /// Whether there is a login method.
-    pub fn has_login(&self) -> bool {
+    pub(crate) fn has_login(&self) -> bool {
         let methods = self.passed_on.auth_methods.as_deref();
         let methods = methods.and_then(|methods| serde_json::from_str::<Vec<&RawValue>>(methods).ok());
         methods.is_some_and(|methods| !methods.is_empty())
     }
 
     /// The latest supported protocol version.
-    pub fn latest(&self) -> ProtocolVersion {
+    pub(crate) fn latest(&self) -> ProtocolVersion {
         self.latest
     }
 

@@ -15,7 +15,7 @@ use crate::wire::json;
 pub type Meta = serde_json::Map<String, serde_json::Value>;
 
 /// Runs once the reply is written to the connection. It is dropped without a call if the reply is never written.
-pub type DeliveryCallback = Box<dyn FnOnce() + Send>;
+pub(crate) type DeliveryCallback = Box<dyn FnOnce() + Send>;
 
 /// A session that is ready: the reply to new, load, resume and fork.
 pub struct SessionSetup {

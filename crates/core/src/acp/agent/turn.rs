@@ -38,7 +38,7 @@ impl Cancellation {
     }
 
     /// The `_meta` and unknown params of `session/cancel`; empty for every other cause.
-    pub fn aside(&self) -> CallExtras {
+    pub(crate) fn aside(&self) -> CallExtras {
         self.cause.borrow().as_ref().map(|(_, aside)| aside.clone()).unwrap_or_default()
     }
 

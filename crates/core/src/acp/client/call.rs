@@ -55,7 +55,7 @@ impl AgentConnection {
     }
 
     /// `authenticate` with this method, or `auth/login` in version 2, if the agent has it.
-    pub fn login(&self, way: &str, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
+    pub(crate) fn login(&self, way: &str, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
@@ -70,7 +70,7 @@ impl AgentConnection {
     }
 
     /// `logout`, or `auth/logout` in version 2, if the agent has it.
-    pub fn logout(&self, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
+    pub(crate) fn logout(&self, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "logout",
             ProtocolVersion::V2 => "auth/logout",
@@ -122,7 +122,7 @@ impl AgentConnection {
 
     /// Registers a request as an inquiry and returns the id that its response will carry. `None` if too many are
     /// unanswered.
-    pub fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
+    pub(crate) fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
         let id = request.id.clone().filter(|_| self.inquiries.len() < MAX_INQUIRIES)?;
         self.inquiries.push(id.clone());
         Some(id)
@@ -145,7 +145,7 @@ impl AgentConnection {
     }
 
     /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
-    pub fn escalate(
+    pub(crate) fn escalate(
         &self,
         id: &AgentRequestId,
         request: &PermissionRequest,
@@ -156,7 +156,7 @@ impl AgentConnection {
 
     /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
     /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
-    pub fn elicited(&mut self, id: &AgentRequestId, params: &str, decision: &Permit) -> OutgoingLine {
+    pub(crate) fn elicited(&mut self, id: &AgentRequestId, params: &str, decision: &Permit) -> OutgoingLine {
         let result = elicitation::result(decision);
         let (masked, secrets) = elicitation::mask(params, &result);
         for secret in &secrets {
@@ -170,7 +170,7 @@ impl AgentConnection {
 
     /// A permission request for a file or terminal request; `call` is the id for its tool call, and `old` the content
     /// to be replaced.
-    pub fn question(
+    pub(crate) fn question(
         &self,
         request: &ToolRequest,
         session: &AcpSessionId,
@@ -182,7 +182,7 @@ impl AgentConnection {
 
     /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
     /// end of a secret.
-    pub fn provide(&self, id: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
+    pub(crate) fn provide(&self, id: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
         let sent = self.pass_back(id, &answer.result());
         match answer {
             ToolAnswer::Shown { output, truncated: true, exit } => {
@@ -196,7 +196,7 @@ impl AgentConnection {
     }
 
     /// The response with this result. It may contain client input, so known secrets are removed from the stored line.
-    pub fn pass_back(&self, id: &AgentRequestId, result: &str) -> OutgoingLine {
+    pub(crate) fn pass_back(&self, id: &AgentRequestId, result: &str) -> OutgoingLine {
         self.redacted_response(encode::response(&rpc_id(id), result))
     }
 
@@ -206,17 +206,17 @@ impl AgentConnection {
     }
 
     /// The text without secrets.
-    pub fn without_secrets(&self, words: &str) -> String {
+    pub(crate) fn without_secrets(&self, words: &str) -> String {
         self.secrets.remove_from_words(words).into_owned()
     }
 
     /// The text without secrets, and without what may be the end of a secret at its truncated start.
-    pub fn without_torn_secrets(&self, words: &str) -> String {
+    pub(crate) fn without_torn_secrets(&self, words: &str) -> String {
         self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
     }
 
     /// Takes the part of a growing text in which no secret can still be incomplete, without secrets.
-    pub fn take_settled(&self, words: &mut String) -> String {
+    pub(crate) fn take_settled(&self, words: &mut String) -> String {
         let rest = words.split_off(self.secrets.settled(words));
         self.without_secrets(&std::mem::replace(words, rest))
     }
@@ -264,7 +264,7 @@ impl OutgoingLine {
 
     /// The same request; its stored line has these params instead of its own.
     #[must_use]
-    pub fn kept_with(mut self, params: &str) -> Self {
+    pub(crate) fn kept_with(mut self, params: &str) -> Self {
         self.kept = self.id.as_ref().map(|id| encode::request(id, &self.method, params));
         self
     }
@@ -278,7 +278,7 @@ impl OutgoingLine {
     }
 
     /// Its length in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.line.len()
     }
 

@@ -14,7 +14,7 @@ use super::{AgentConnection, AgentResponse, OutgoingLine};
 use crate::acp::forward::with_session;
 
 /// A method that the agent offers, for a client's request.
-pub struct ForwardMethod<'a> {
+pub(crate) struct ForwardMethod<'a> {
     connection: &'a mut AgentConnection,
     method: Box<str>,
 }
@@ -52,13 +52,17 @@ impl SettingChoice {
 
 impl AgentConnection {
     /// The request for a setting, if the agent offers it.
-    pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<OutgoingLine, AgentError> {
+    pub(crate) fn set(
+        &mut self,
+        setting: &Setting,
+        session: &AcpSessionId,
+    ) -> Result<OutgoingLine, AgentError> {
         let (method, params) = settings::request(setting, session, self.version);
         self.passing(method)?.request(ForwardId::OURS, session, &params)
     }
 
     /// A method to forward a client's request with, if the agent offers it.
-    pub fn passing(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
+    pub(crate) fn passing(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_model" => self.version == ProtocolVersion::V1 && self.offered.models.is_some(),
@@ -75,7 +79,7 @@ impl AgentConnection {
     }
 
     /// The line that withdraws a client's request; `None` if the agent has responded.
-    pub fn withdraw(&self, pass: ForwardId) -> Option<OutgoingLine> {
+    pub(crate) fn withdraw(&self, pass: ForwardId) -> Option<OutgoingLine> {
         let PendingForward { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
         let params = format!(r#"{{"requestId":{request}}}"#);
         Some(OutgoingLine::notification(&self.peer, "$/cancel_request", &params))
@@ -123,7 +127,7 @@ impl AgentConnection {
 
 impl ForwardMethod<'_> {
     /// Builds the request for this session; all other params are the client's, unchanged.
-    pub fn request(
+    pub(crate) fn request(
         self,
         pass: ForwardId,
         session: &AcpSessionId,

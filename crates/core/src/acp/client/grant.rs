@@ -16,7 +16,7 @@ const PATHS: [&str; 5] = ["path", "file", "filePath", "file_path", "filepath"];
 
 impl PermissionRequest {
     /// Whether it covers exactly this request, in a session with this `cwd`; `old` is the current content of the file.
-    pub fn is_about(&self, request: &ToolRequest, old: Option<&PreviousContent>, cwd: &str) -> bool {
+    pub(crate) fn is_about(&self, request: &ToolRequest, old: Option<&PreviousContent>, cwd: &str) -> bool {
         let params: Value = serde_json::from_str(self.params()).unwrap_or_default();
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let input = call.get("rawInput").and_then(Value::as_object);

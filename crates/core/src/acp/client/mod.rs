@@ -39,15 +39,16 @@ pub use call::{CloseMethod, DeleteMethod, ListMethod, OutgoingLine};
 pub(crate) use elicitation::is_elicitation_answer;
 pub use elicitation::is_secret_field;
 pub(super) use error_text::described;
-pub use forward::ForwardMethod;
 pub use known_tools::{KnownTools, tool_request_use};
-pub use permission::{Escalation, PermissionRequest};
+pub(crate) use permission::Escalation;
+pub use permission::PermissionRequest;
 use responses::AnswerSource;
 pub use responses::{AgentResponse, ListPage, ListedSession};
 pub use session_options::SessionOffer;
 pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace};
-pub use start::{InitializeFailure, InitializedAgent};
-pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
+pub(crate) use start::InitializeFailure;
+pub use start::InitializedAgent;
+pub(crate) use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 
 /// A connection to an agent that has replied to `initialize`.
 pub struct AgentConnection {
@@ -142,7 +143,7 @@ pub enum RemoteLinkState {
 
 impl ParsedMessage {
     /// The id of the request, if it needs a response.
-    pub fn ask(&self) -> Option<&AgentRequestId> {
+    pub(crate) fn ask(&self) -> Option<&AgentRequestId> {
         match self {
             Self::Permission(ask, _)
             | Self::Elicitation(ask, _)
@@ -176,22 +177,22 @@ impl AgentConnection {
     }
 
     /// Whether the agent is an acpx host, which numbers its events.
-    pub fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         self.is_host
     }
 
     /// The agent's name and version, as it reports them.
-    pub fn info(&self) -> AgentInfo {
+    pub(crate) fn info(&self) -> AgentInfo {
         AgentInfo::of_answer(&self.answer)
     }
 
     /// The agent's profile; the generic one until another is set.
-    pub fn profile(&self) -> &Arc<AgentProfile> {
+    pub(crate) fn profile(&self) -> &Arc<AgentProfile> {
         &self.profile
     }
 
     /// Sets the agent's profile.
-    pub fn set_profile(&mut self, profile: Arc<AgentProfile>) {
+    pub(crate) fn set_profile(&mut self, profile: Arc<AgentProfile>) {
         self.profile = profile;
     }
 
@@ -217,7 +218,7 @@ impl AgentConnection {
     }
 
     /// The next message, if it has already arrived.
-    pub fn try_recv(&mut self, known: MessageContext<'_>) -> Option<ReceivedMessage> {
+    pub(crate) fn try_recv(&mut self, known: MessageContext<'_>) -> Option<ReceivedMessage> {
         let inbound = self.incoming.try_recv()?;
         Some(self.interpret(&inbound, known))
     }
@@ -395,7 +396,7 @@ impl AgentConnection {
     }
 
     /// The error response to an agent's request.
-    pub fn refusal(&self, ask: &AgentRequestId, error: &RpcError) -> OutgoingLine {
+    pub(crate) fn refusal(&self, ask: &AgentRequestId, error: &RpcError) -> OutgoingLine {
         self.redacted_response(encode::error_response(&rpc_id(ask), error))
     }
 }

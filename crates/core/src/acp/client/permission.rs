@@ -30,7 +30,7 @@ pub struct PermissionRequest {
 
 /// A permission request that a rule escalated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Escalation<'a> {
+pub(crate) struct Escalation<'a> {
     /// The rule.
     pub rule: &'a str,
     /// The session.
@@ -68,7 +68,7 @@ impl PermissionRequest {
     }
 
     /// Whether it offers any option. Without one it cannot be answered.
-    pub fn has_any_option(&self) -> bool {
+    pub(crate) fn has_any_option(&self) -> bool {
         !self.options.is_empty()
     }
 
@@ -78,12 +78,12 @@ impl PermissionRequest {
     }
 
     /// The request's params, as the agent wrote them.
-    pub fn params(&self) -> &Arc<str> {
+    pub(crate) fn params(&self) -> &Arc<str> {
         &self.params
     }
 
     /// The decision for a chosen option; an unknown option rejects.
-    pub fn choice(&self, option: &str) -> Permit {
+    pub(crate) fn choice(&self, option: &str) -> Permit {
         self.chosen(option, None)
     }
 
@@ -112,12 +112,12 @@ impl PermissionRequest {
     }
 
     /// Whether it offers an option that is known to allow.
-    pub fn can_be_approved(&self) -> bool {
+    pub(crate) fn can_be_approved(&self) -> bool {
         self.approval().is_some()
     }
 
     /// The decision for an approval without an option; rejects if no option is known to allow.
-    pub fn approved(&self) -> Permit {
+    pub(crate) fn approved(&self) -> Permit {
         if self.can_be_approved() { Permit::Approve } else { Permit::Reject }
     }
 

@@ -65,7 +65,7 @@ impl AgentConnection {
     }
 
     /// `session/fork`, if the agent has it: a new session with the conversation of this one.
-    pub fn fork_session(
+    pub(crate) fn fork_session(
         &self,
         session: &AcpSessionId,
         place: SessionWorkspace<'_>,

@@ -66,7 +66,7 @@ pub struct TerminalRequest {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolAnswer {
+pub(crate) enum ToolAnswer {
     /// The text of a file, or of some lines.
     Text(String),
     /// The id of a new terminal.
@@ -88,7 +88,7 @@ pub enum ToolAnswer {
 
 /// How a command exited.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ExitStatus {
+pub(crate) struct ExitStatus {
     /// Its exit code, if it exited normally.
     pub code: Option<u32>,
     /// The signal that ended it, if any.
@@ -137,7 +137,7 @@ impl ToolRequest {
     }
 
     /// The tool use for a policy; `None` for operations on an existing terminal.
-    pub fn tool_use(&self) -> Option<ToolUse> {
+    pub(crate) fn tool_use(&self) -> Option<ToolUse> {
         let kind = match self {
             Self::Read { .. } => "read",
             Self::Write { .. } => "edit",

@@ -65,7 +65,7 @@ fn whole(kind: MessageKind, view: &UpdateViewV2<'_>) -> Update {
 /// The session state that a version 2 agent reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum StateUpdate {
+pub(crate) enum StateUpdate {
     /// The session is working.
     Running,
     /// The session is idle.
@@ -98,7 +98,7 @@ struct StateView<'a> {
 }
 
 /// The `_meta` object of a version 2 `session/update` line that reports the state idle.
-pub fn idle_meta(line: &str) -> Option<Arc<str>> {
+pub(crate) fn idle_meta(line: &str) -> Option<Arc<str>> {
     let update = json::get(line, &["params", "update"])?;
     let member = |name| json::get(update, &[name]);
     let meta = member("_meta").filter(|meta| meta.starts_with('{'))?;
@@ -106,7 +106,7 @@ pub fn idle_meta(line: &str) -> Option<Arc<str>> {
 }
 
 /// Reads the params of a version 2 `session/update` that reports the session's state; `None` for any other.
-pub fn state_update(params: &str) -> Option<StateUpdate> {
+pub(crate) fn state_update(params: &str) -> Option<StateUpdate> {
     let UpdateParams::<StateView<'_>> { update: view } = serde_json::from_str(params).ok()?;
     if view.what != "state_update" {
         return None;
@@ -136,7 +136,7 @@ struct BackgroundView<'a> {
 
 /// Whether a `state_update` lists work that continues outside of the agent's turns. An agent that reports such work
 /// lists all of it in every state; other agents have no list.
-pub fn has_background(params: &str) -> bool {
+pub(crate) fn has_background(params: &str) -> bool {
     let read = serde_json::from_str::<UpdateParams<BackgroundView<'_>>>(params);
     read.is_ok_and(|params| params.update.background.is_some_and(|list| !list.is_empty()))
 }

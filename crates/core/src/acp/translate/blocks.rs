@@ -11,7 +11,7 @@ use crate::wire::json::{RawObject, array, items};
 const KINDS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 /// The blocks of a prompt for an agent of another version.
-pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, TranslationError> {
+pub(crate) fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, TranslationError> {
     let wrong = || TranslationError::shape("prompt");
     for (index, block) in items(blocks).ok_or_else(wrong)?.into_iter().enumerate() {
         let kind = RawObject::parse(block).and_then(|block| block.text("type")).ok_or_else(wrong)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// Why a request cannot be translated. The client receives an invalid-params error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TranslationError {
+pub(crate) enum TranslationError {
     /// The params are not an object, or a required member has the wrong shape.
     #[error("the parameter {field} is not of the shape that the protocol gives it")]
     Shape {
@@ -61,7 +61,7 @@ impl TranslationError {
     }
 
     /// The parameter at fault, for an error that names it; `None` if the method is at fault.
-    pub fn field(&self) -> Option<String> {
+    pub(crate) fn field(&self) -> Option<String> {
         match self {
             Self::Shape { field } => Some(field.to_string()),
             Self::Server { .. } => Some("mcpServers".to_owned()),

@@ -10,45 +10,8 @@ const EXTRAS: [&str; 7] =
 /// The version 2 info of a peer that did not give a name.
 const NAMELESS: &str = r#"{"name":"unknown","version":"unknown"}"#;
 
-/// Translates the `initialize` params of a version 1 client for a version 2 agent. The client's file and terminal
-/// capabilities are dropped, because version 2 has none.
-pub fn initialize_params_to_v2(params: &str) -> Option<Box<str>> {
-    let mut params = RawObject::parse(params)?;
-    let advertised = params.remove("clientCapabilities").unwrap_or_default();
-    let advertised = RawObject::parse(&advertised).unwrap_or_default();
-    let mut capabilities = RawObject::new();
-    if let Some(mut auth) = advertised.get("auth").and_then(RawObject::parse) {
-        marker_of_flag(&mut auth, "terminal");
-        capabilities.set("auth", auth.to_string());
-    }
-    copy(&advertised, &["elicitation", "_meta"], &mut capabilities);
-    params.set("protocolVersion", "2");
-    info(&mut params, "clientInfo", "info");
-    params.set("capabilities", capabilities.to_string());
-    Some(params.to_string().into())
-}
-
-/// Translates the `initialize` params of a version 2 client for a version 1 agent, and advertises what every version
-/// 2 client supports implicitly.
-pub fn initialize_params_to_v1(params: &str) -> Option<Box<str>> {
-    let mut params = RawObject::parse(params)?;
-    let advertised = params.remove("capabilities").unwrap_or_default();
-    let advertised = RawObject::parse(&advertised).unwrap_or_default();
-    let mut capabilities = RawObject::new();
-    if let Some(mut auth) = advertised.get("auth").and_then(RawObject::parse) {
-        flag_of_marker(&mut auth, "terminal");
-        capabilities.set("auth", auth.to_string());
-    }
-    copy(&advertised, &["elicitation", "_meta"], &mut capabilities);
-    capabilities.set("session", r#"{"configOptions":{"boolean":{}},"notices":{},"compaction":{}}"#);
-    params.set("protocolVersion", "1");
-    params.rename("info", "clientInfo");
-    params.set("clientCapabilities", capabilities.to_string());
-    Some(params.to_string().into())
-}
-
 /// Translates a version 1 agent's response to `initialize` for a version 2 client.
-pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
+pub(crate) fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
     let mut result = RawObject::parse(result)?;
     let advertised = result.remove("agentCapabilities").unwrap_or_default();
     let advertised = RawObject::parse(&advertised).unwrap_or_default();
@@ -89,7 +52,7 @@ pub fn initialize_answer_to_v2(result: &str) -> Option<Box<str>> {
 
 /// Translates a version 2 agent's response to `initialize` for a version 1 client. It advertises load, resume, list
 /// and close, which every version 2 agent with sessions supports.
-pub fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
+pub(crate) fn initialize_answer_to_v1(result: &str) -> Option<Box<str>> {
     let mut result = RawObject::parse(result)?;
     let advertised = result.remove("capabilities").unwrap_or_default();
     let advertised = RawObject::parse(&advertised).unwrap_or_default();

@@ -30,20 +30,16 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-pub use blocks::prompt_blocks;
 pub(super) use blocks::to_v1 as block_to_v1;
-pub use error::TranslationError;
-pub use initialize::{
-    initialize_answer_to_v1, initialize_answer_to_v2, initialize_params_to_v1, initialize_params_to_v2,
-};
-pub use options::MODE_OPTION;
-pub use permission::{
+pub(crate) use error::TranslationError;
+pub(crate) use initialize::{initialize_answer_to_v1, initialize_answer_to_v2};
+pub(crate) use options::MODE_OPTION;
+pub(crate) use permission::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
-pub use requests::{TranslatedCall, request_to_v1, request_to_v2};
+pub(crate) use requests::{TranslatedCall, request_to_v1, request_to_v2};
 pub(crate) use servers::server_between;
-pub use servers::{servers_to_v1, servers_to_v2};
-pub use terminals::terminal_update;
-pub use to_v1::{TranslatedSetup, UpdatesToV1};
-pub use to_v2::UpdatesToV2;
-pub use turn::{idle_update, requires_action_update, running_update, stop_reason_to_v1};
+pub(crate) use terminals::terminal_update;
+pub use to_v1::UpdatesToV1;
+pub(crate) use to_v2::UpdatesToV2;
+pub(crate) use turn::{idle_update, requires_action_update, running_update, stop_reason_to_v1};

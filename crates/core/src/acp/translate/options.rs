@@ -7,7 +7,7 @@ use crate::model::MODEL_OPTION;
 use crate::wire::json::{RawObject, array, items};
 
 /// The version 2 option that represents the modes of version 1.
-pub const MODE_OPTION: &str = "acpx.mode";
+pub(crate) const MODE_OPTION: &str = "acpx.mode";
 
 /// Maps the modes or the models of version 1 to an option of version 2.
 struct OptionMapping {

@@ -9,7 +9,7 @@ use crate::wire::json::{RawObject, array, items};
 const UNTITLED: &str = "The agent asks for a permission";
 
 /// Translates the params of `session/request_permission` for a version 2 client; `None` if they are not valid.
-pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
+pub(crate) fn permission_to_v2(params: &str) -> Option<Box<str>> {
     let mut request = RawObject::parse(params)?;
     let call = request.remove("toolCall")?;
     let mut call = RawObject::parse(&call)?;
@@ -26,7 +26,7 @@ pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
 /// The same for a version 1 client. `call` is the tool call id to use if the request has none.
 ///
 /// Options of a kind that version 1 does not know are left out, because a user could not know their effect.
-pub fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
+pub(crate) fn permission_to_v1(params: &str, call: &str) -> Option<Box<str>> {
     let mut request = RawObject::parse(params)?;
     let (title, description) = (request.text("title")?, request.text("description"));
     request.remove("title");
@@ -81,7 +81,7 @@ fn tool_call<'a>(subject: &'a RawObject<'_>) -> RawObject<'a> {
 }
 
 /// The response to a permission request, for an agent of either version. An unknown outcome becomes `cancelled`.
-pub fn permission_answer(result: &str) -> Box<str> {
+pub(crate) fn permission_answer(result: &str) -> Box<str> {
     let is_known = RawObject::parse(result).is_some_and(|answer| {
         let outcome = answer.get("outcome").and_then(RawObject::parse).unwrap_or_default();
         match outcome.text("outcome").as_deref() {
@@ -94,7 +94,7 @@ pub fn permission_answer(result: &str) -> Box<str> {
 }
 
 /// Translates the params of `elicitation/create` for a version 2 client; `None` if they are not an object.
-pub fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
+pub(crate) fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
     let mut request = RawObject::parse(params)?;
     if let Some(mut schema) = request.get("requestedSchema").and_then(RawObject::parse) {
         if schema.text("type").as_deref() != Some("object") {
@@ -111,7 +111,7 @@ pub fn elicitation_to_v2(params: &str) -> Option<Box<str>> {
 
 /// Translates a version 2 client's response for a version 1 agent: values that version 1 cannot read are left out. A
 /// response that is not an object becomes `cancel`.
-pub fn elicitation_answer_to_v1(result: &str) -> Box<str> {
+pub(crate) fn elicitation_answer_to_v1(result: &str) -> Box<str> {
     let Some(mut answer) = RawObject::parse(result) else { return r#"{"action":"cancel"}"#.into() };
     match answer.get("content").map(values) {
         Some(Some(content)) => answer.set("content", content),

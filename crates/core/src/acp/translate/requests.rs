@@ -10,7 +10,7 @@ use crate::wire::json::RawObject;
 
 /// A translated request or notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TranslatedCall {
+pub(crate) struct TranslatedCall {
     /// Its method.
     pub method: &'static str,
     /// Its params.
@@ -18,7 +18,7 @@ pub struct TranslatedCall {
 }
 
 /// Translates a version 1 request for a version 2 agent. `session/load` becomes a resume with a replay.
-pub fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
+pub(crate) fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
         "authenticate" => "auth/login",
@@ -50,7 +50,7 @@ pub fn request_to_v2(method: &str, params: &str) -> Result<TranslatedCall, Trans
 /// Translates a version 2 request for a version 1 agent. A resume with a replay from the start becomes a load; other
 /// replays are not possible. Setting the mode option becomes `session/set_mode`, and setting the model option becomes
 /// `session/set_model`.
-pub fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
+pub(crate) fn request_to_v1(method: &str, params: &str) -> Result<TranslatedCall, TranslationError> {
     let mut members = object(params)?;
     let method = match method {
         "auth/login" => "authenticate",

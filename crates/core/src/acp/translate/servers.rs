@@ -13,12 +13,12 @@ const OF_PROGRAM: [&str; 2] = ["args", "env"];
 const OF_ADDRESS: [&str; 1] = ["headers"];
 
 /// Translates a list of servers for a version 2 agent.
-pub fn servers_to_v2(servers: &str) -> Result<String, TranslationError> {
+pub(crate) fn servers_to_v2(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v2)
 }
 
 /// Translates a list of servers for a version 1 agent.
-pub fn servers_to_v1(servers: &str) -> Result<String, TranslationError> {
+pub(crate) fn servers_to_v1(servers: &str) -> Result<String, TranslationError> {
     each(servers, to_v1)
 }
 

@@ -84,7 +84,7 @@ fn exit_text(status: &RawObject<'_>) -> String {
 }
 
 /// The version 2 update object for a terminal fact; `None` for any other fact.
-pub fn terminal_update(fact: &Fact) -> Option<Box<str>> {
+pub(crate) fn terminal_update(fact: &Fact) -> Option<Box<str>> {
     let update = match fact {
         Fact::TerminalStarted { terminal_id, command } => v2::SessionUpdate::TerminalUpdate(
             v2::TerminalUpdate::new(terminal_id.clone()).command(command.clone()),

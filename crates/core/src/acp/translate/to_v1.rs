@@ -20,7 +20,7 @@ const MAX_MESSAGES: usize = 512;
 
 /// The response to a request that sets a session up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TranslatedSetup {
+pub(crate) struct TranslatedSetup {
     /// The result.
     pub result: Box<str>,
     /// The `update` object with the session's commands, for which version 1 has no place in the response.
@@ -71,17 +71,17 @@ impl UpdatesToV1 {
 
     /// A version 1 tool call, or an update of one, with acpx terminals: their output is sent as text, and sent again
     /// when it changes. `None` if there is nothing to change.
-    pub fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
+    pub(crate) fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
         self.calls.with_terminals(RawObject::parse(update)?).map(Into::into)
     }
 
     /// Whether the content of a tool call has changed and is not sent yet.
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.calls.has_pending()
     }
 
     /// The `update` objects with the owed content.
-    pub fn settle(&mut self) -> Vec<Box<str>> {
+    pub(crate) fn settle(&mut self) -> Vec<Box<str>> {
         readable(self.calls.settle())
     }
 
@@ -188,7 +188,7 @@ impl UpdatesToV1 {
     }
 
     /// Translates the response to `session/new`, `resume` or `fork`, and remembers the options in it.
-    pub fn setup_answer(&mut self, result: &str) -> TranslatedSetup {
+    pub(crate) fn setup_answer(&mut self, result: &str) -> TranslatedSetup {
         let mut members = RawObject::parse(result).unwrap_or_default();
         let commands = members.remove("availableCommands").as_deref().and_then(commands_to_v1);
         let commands = commands.filter(|commands| commands != "[]").map(|commands| {
@@ -207,7 +207,7 @@ impl UpdatesToV1 {
     }
 
     /// The version 2 request for a client's `session/set_mode`.
-    pub fn set_mode(&self, params: &str) -> Result<TranslatedCall, TranslationError> {
+    pub(crate) fn set_mode(&self, params: &str) -> Result<TranslatedCall, TranslationError> {
         let wrong = TranslationError::shape;
         let mut members = RawObject::parse(params).ok_or_else(|| wrong("params"))?;
         let mode = members.remove("modeId").ok_or_else(|| wrong("modeId"))?;
@@ -219,7 +219,7 @@ impl UpdatesToV1 {
     }
 
     /// Translates the response to a client that set an option, and remembers the options in it.
-    pub fn options_answer(&mut self, result: &str) -> Box<str> {
+    pub(crate) fn options_answer(&mut self, result: &str) -> Box<str> {
         let mut members = RawObject::parse(result).unwrap_or_default();
         self.offered = ReportedOptions::of(members.get("configOptions").unwrap_or("[]"));
         members.set("configOptions", String::from(self.offered.options.clone().unwrap_or_default()));
@@ -227,7 +227,7 @@ impl UpdatesToV1 {
     }
 
     /// The same for a client that set a mode: in version 1 that response has no options.
-    pub fn mode_answer(&mut self, result: &str) -> Box<str> {
+    pub(crate) fn mode_answer(&mut self, result: &str) -> Box<str> {
         let mut members = RawObject::parse(result).unwrap_or_default();
         self.offered = ReportedOptions::of(members.remove("configOptions").as_deref().unwrap_or("[]"));
         members.to_string().into()

@@ -35,7 +35,7 @@ const NOT_OF_V1: [&str; 7] = [
 /// Translates the updates of one version 1 session. Every output is valid version 2; what version 2 cannot express is
 /// left out.
 #[derive(Debug)]
-pub struct UpdatesToV2 {
+pub(crate) struct UpdatesToV2 {
     /// The modes, as a version 2 option.
     modes: Option<Box<str>>,
     /// The models that are separate from the options, as a version 2 option.
@@ -62,22 +62,22 @@ impl Default for UpdatesToV2 {
 
 impl UpdatesToV2 {
     /// An empty translator. Each ACP session needs its own, because ids are unique only within a session.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Marks that the client has received earlier turns that this translator has not seen.
-    pub fn begins_late(&mut self) {
+    pub(crate) fn begins_late(&mut self) {
         self.begins_late = true;
     }
 
     /// Sets the turn of the updates that follow.
-    pub fn in_turn(&mut self, turn: Option<TurnId>) {
+    pub(crate) fn in_turn(&mut self, turn: Option<TurnId>) {
         self.turn = turn;
     }
 
     /// The `update` objects that express this one. A chunk without a message id gets `message_id`.
-    pub fn update(&mut self, update: &str, message_id: &str) -> Vec<Box<str>> {
+    pub(crate) fn update(&mut self, update: &str, message_id: &str) -> Vec<Box<str>> {
         let translated = self.translated(&repaired(update), message_id);
         let is_readable = |update: &String| serde_json::from_str::<v2::SessionUpdate>(update).is_ok();
         translated.filter(is_readable).map(Into::into).into_iter().collect()
@@ -141,12 +141,12 @@ impl UpdatesToV2 {
     }
 
     /// Records that a terminal of acpx was sent: tool calls may refer to it.
-    pub fn note_terminal(&mut self, id: &str) {
+    pub(crate) fn note_terminal(&mut self, id: &str) {
         self.terminals.entry(id);
     }
 
     /// Translates the response to `session/new`, `load`, `resume` or `fork`, and remembers the options in it.
-    pub fn setup_answer(&mut self, result: &str) -> Box<str> {
+    pub(crate) fn setup_answer(&mut self, result: &str) -> Box<str> {
         let mut members = RawObject::parse(result).unwrap_or_default();
         self.modes = members.remove("modes").as_deref().and_then(modes_to_option).map(Into::into);
         self.models = members.remove("models").as_deref().and_then(models_to_option).map(Into::into);
@@ -159,7 +159,7 @@ impl UpdatesToV2 {
     }
 
     /// Translates the agent's response to `session/set_config_option`.
-    pub fn options_answer(&mut self, result: &str) -> Box<str> {
+    pub(crate) fn options_answer(&mut self, result: &str) -> Box<str> {
         let mut members = RawObject::parse(result).unwrap_or_default();
         self.set_options(members.get("configOptions"));
         members.set("configOptions", self.config_options());
@@ -167,13 +167,13 @@ impl UpdatesToV2 {
     }
 
     /// The response after the agent accepted `session/set_mode`: in version 1 that response has no options.
-    pub fn mode_answer(&mut self, mode: &str) -> Box<str> {
+    pub(crate) fn mode_answer(&mut self, mode: &str) -> Box<str> {
         self.set_mode(mode);
         format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
     }
 
     /// The response after the agent accepted `session/set_model`.
-    pub fn model_answer(&mut self, model: &str) -> Box<str> {
+    pub(crate) fn model_answer(&mut self, model: &str) -> Box<str> {
         if let Some(changed) = self.models.as_deref().and_then(|option| with_value(option, model)) {
             self.models = Some(changed);
         }
@@ -181,12 +181,12 @@ impl UpdatesToV2 {
     }
 
     /// Whether the session has version 1 modes.
-    pub fn has_modes(&self) -> bool {
+    pub(crate) fn has_modes(&self) -> bool {
         self.modes.is_some()
     }
 
     /// All options of the session, as a version 2 list.
-    pub fn config_options(&self) -> String {
+    pub(crate) fn config_options(&self) -> String {
         let has = |is_own: fn(&str) -> bool| self.options.iter().any(|option| is_own(option));
         let mode = self.modes.as_ref().filter(|_| !has(is_mode_option));
         let model = self.models.as_ref().filter(|_| !has(is_model_option));

@@ -7,18 +7,18 @@ use crate::wire::json::RawObject;
 const REASONS: [&str; 5] = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
 
 /// The version 2 `update` object for a running session.
-pub fn running_update() -> Box<str> {
+pub(crate) fn running_update() -> Box<str> {
     r#"{"sessionUpdate":"state_update","state":"running"}"#.into()
 }
 
 /// The version 2 `update` object for a session that waits for its user.
-pub fn requires_action_update() -> Box<str> {
+pub(crate) fn requires_action_update() -> Box<str> {
     r#"{"sessionUpdate":"state_update","state":"requires_action"}"#.into()
 }
 
 /// The version 2 `update` object for a version 1 response to a prompt: the session is idle, with the stop reason and
 /// the usage.
-pub fn idle_update(answer: &str) -> Box<str> {
+pub(crate) fn idle_update(answer: &str) -> Box<str> {
     let mut update = RawObject::new();
     update.set_text("sessionUpdate", "state_update");
     update.set_text("state", "idle");
@@ -36,6 +36,6 @@ pub fn idle_update(answer: &str) -> Box<str> {
 
 /// The stop reason for version 1, and the agent's original reason if it differs: a version 1 client cannot read a
 /// reason outside its closed set.
-pub fn stop_reason_to_v1(reason: &str) -> (&str, Option<&str>) {
+pub(crate) fn stop_reason_to_v1(reason: &str) -> (&str, Option<&str>) {
     if REASONS.contains(&reason) { (reason, None) } else { ("end_turn", Some(reason)) }
 }

@@ -103,7 +103,7 @@ impl Prompt {
 
     /// Sets the client's name, for other clients of the session.
     #[must_use]
-    pub fn with_client(mut self, client: Option<ClientName>) -> Self {
+    pub(crate) fn with_client(mut self, client: Option<ClientName>) -> Self {
         self.client = client;
         self
     }
@@ -145,7 +145,7 @@ pub struct TurnTicket {
 /// A prompt that is part of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TurnInsertion {
+pub(crate) struct TurnInsertion {
     /// The full result of `session/prompt` of a version 2 agent, unchanged.
     pub answer: Option<Arc<str>>,
 }
@@ -175,7 +175,7 @@ impl TurnEnd {
 impl TurnTicket {
     /// Waits until the prompt is part of the conversation: it is being sent, and a version 2 agent has accepted it.
     /// `None` if it never is, because it failed or was cancelled first.
-    pub async fn inserted(&mut self) -> Option<TurnInsertion> {
+    pub(crate) async fn inserted(&mut self) -> Option<TurnInsertion> {
         (&mut self.inserted).await.ok()
     }
 

@@ -157,7 +157,7 @@ impl Session {
 
     /// The agent's protocol version, in which its offer is written. `None` until the agent has loaded the session in
     /// this process.
-    pub fn agent_version(&self) -> Option<ProtocolVersion> {
+    pub(crate) fn agent_version(&self) -> Option<ProtocolVersion> {
         self.offers.borrow().version
     }
 
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// Whether it has a hold.
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         *self.held.borrow() > 0
     }
 
@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// The sequence number of the last event that followers can read.
-    pub fn last_seq(&self) -> Option<Seq> {
+    pub(crate) fn last_seq(&self) -> Option<Seq> {
         self.tail.last()
     }
 
@@ -294,7 +294,7 @@ impl Session {
     }
 
     /// Sets the responder for turns whose own client is not known any more.
-    pub async fn set_fallback_responder(
+    pub(crate) async fn set_fallback_responder(
         &self,
         responder: mpsc::Sender<ResponderRequest>,
     ) -> Result<(), SessionError> {
@@ -351,7 +351,7 @@ impl Session {
 
     /// Removes a requested setting, so that it is not restored any more: the option that a word means, or without one
     /// the mode. Returns what was requested. The agent need not run.
-    pub async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
+    pub(crate) async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
         self.ask(|reply| SessionCommand::Forget(word.map(Into::into), reply)).await
     }
 
@@ -361,7 +361,7 @@ impl Session {
     }
 
     /// Cancels a turn, and forwards the client's extra params.
-    pub async fn cancel_with(
+    pub(crate) async fn cancel_with(
         &self,
         turn: Option<TurnId>,
         extra_params: Option<ExtraParams>,
@@ -432,12 +432,12 @@ impl Session {
     }
 
     /// Whether the agent has these servers. An agent that is not started yet can still get them.
-    pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
+    pub(crate) async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         self.ask(|reply| SessionCommand::HasServers(servers.into(), reply)).await
     }
 
     /// Whether the agent has these additional directories. An agent that is not started yet can still get them.
-    pub async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
+    pub(crate) async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
         self.ask(|reply| SessionCommand::HasDirectories(directories.into(), reply)).await
     }
 
@@ -452,7 +452,7 @@ impl Session {
     }
 
     /// Parks the session, unless its agent cannot restore it and would lose its memory.
-    pub async fn park_if_restorable(&self) -> Result<(), SessionError> {
+    pub(crate) async fn park_if_restorable(&self) -> Result<(), SessionError> {
         self.end_agent(UnrestorablePark::Refused).await
     }
 
@@ -513,7 +513,7 @@ impl UnclaimedSession {
     }
 
     /// The client knows the session: keeps it.
-    pub fn claim(mut self) {
+    pub(crate) fn claim(mut self) {
         self.0 = None;
     }
 

@@ -36,7 +36,7 @@ impl Engine {
     /// Creates a record for a session of this agent with `session/load`, or else `session/resume`. If the agent does
     /// not restore the session, returns [`AgentError::NotRestored`](crate::model::AgentError::NotRestored) and leaves
     /// nothing.
-    pub async fn adopt(
+    pub(crate) async fn adopt(
         &self,
         new: NewSession,
         session: AcpSessionId,
@@ -73,7 +73,7 @@ impl Engine {
 
     /// Hides a session that the agent has and cannot delete: creates a record for it that is deleted from the start, so
     /// that no list shows it and no client can restore it.
-    pub async fn disown(
+    pub(crate) async fn disown(
         &self,
         with: NewSession,
         session: AcpSessionId,

@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Lets the agent delete a session that has no record here. Returns whether the agent supports it.
-    pub async fn delete_remote(
+    pub(crate) async fn delete_remote(
         &self,
         with: NewSession,
         session: &AcpSessionId,

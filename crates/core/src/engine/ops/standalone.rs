@@ -128,7 +128,10 @@ impl Engine {
     }
 
     /// An agent's capabilities, if they are cached. Starts nothing.
-    pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
+    pub(crate) async fn known_capabilities(
+        &self,
+        of: NewSession,
+    ) -> Result<Option<Capabilities>, SessionError> {
         let answer = initialize_cache::remembered(&self.0.shared, &LaunchSpec::alone(of)).await?;
         Ok(answer.as_deref().map(Capabilities::of_answer))
     }

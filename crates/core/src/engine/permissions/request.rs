@@ -121,7 +121,7 @@ impl ResponderRequest {
 
     /// The request's event, or one soon after it: a client that has received events up to here has the request's
     /// context.
-    pub fn seq(&self) -> Seq {
+    pub(crate) fn seq(&self) -> Seq {
         self.asked.seq
     }
 
@@ -136,12 +136,12 @@ impl ResponderRequest {
     }
 
     /// Whether it stays pending while no client is attached.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.asked.waits
     }
 
     /// Since when it has been pending, if it belongs to a turn.
-    pub fn since(&self) -> Option<Timestamp> {
+    pub(crate) fn since(&self) -> Option<Timestamp> {
         self.asked.since
     }
 
@@ -153,7 +153,7 @@ impl ResponderRequest {
 
     /// Reports that a person is asked or awaited, so that the session can record it. A client that decides by itself
     /// does not call this.
-    pub fn report_pending(&mut self) {
+    pub(crate) fn report_pending(&mut self) {
         if let Some(put) = self.put.take() {
             // The receiver may be gone.
             let _unheard = put.send(());

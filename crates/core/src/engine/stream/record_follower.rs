@@ -51,7 +51,7 @@ impl RecordFollower {
     }
 
     /// Whether another event is available without waiting.
-    pub fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         match &self.following {
             Following::Session(follower) | Following::Kept(follower) => follower.has_ready(),
             Following::Nothing | Following::CaughtUp => false,
@@ -59,7 +59,7 @@ impl RecordFollower {
     }
 
     /// The sequence number of the next event.
-    pub fn position(&self) -> Seq {
+    pub(crate) fn position(&self) -> Seq {
         self.next
     }
 

@@ -27,7 +27,7 @@ fn adopted_replay_becomes_history_and_the_restore_creates_the_record() {
         Effect::Arm(Deadline::Idle),
     ];
     assert_eq!(effects, expected);
-    assert!(machine.is_prompted());
+    assert!(machine.progress.is_prompted);
 }
 
 #[test]

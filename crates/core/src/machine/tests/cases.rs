@@ -1,6 +1,7 @@
 //! The hard cases, one by one.
 
 use super::*;
+use crate::machine::turn::MAX_QUEUED;
 
 pub(super) fn calls(effects: &[Effect]) -> Vec<&AgentCall> {
     effects

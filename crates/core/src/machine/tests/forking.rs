@@ -33,7 +33,7 @@ fn a_fork_continues_the_lineage_and_turns_of_its_original() {
     ];
     assert_eq!(effects, expected);
     // Its loss would be announced.
-    assert!(machine.is_prompted());
+    assert!(machine.progress.is_prompted);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Version 2 agents, and forwarded requests: cases that a table of single inputs does not cover.
 
 use super::*;
+use crate::machine::forward::MAX_FORWARDS;
 
 fn idle(reason: &str) -> Input {
     state(AgentState::Idle(Some(Ok(StopReason::new(reason).into()))))

@@ -77,7 +77,7 @@ impl ToolPolicy {
     }
 
     /// The policy as JSON, without absent members.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut members = Map::new();
         let lists = LISTS.into_iter().zip([&self.auto_approve, &self.auto_deny, &self.escalate]);
         members.extend(
@@ -94,7 +94,7 @@ impl ToolPolicy {
 
     /// The same without its approvals; the mode decides those calls.
     #[must_use]
-    pub fn without_approvals(self) -> Self {
+    pub(crate) fn without_approvals(self) -> Self {
         let default_action = self.default_action.filter(|action| *action != Action::Approve);
         Self { auto_approve: Vec::new(), default_action, ..self }
     }

@@ -67,7 +67,7 @@ impl AgentProfile {
     }
 
     /// The profile in the format that [`Self::parse`] reads.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();
         if !self.errors.is_empty() {
             members.insert("errors".to_owned(), self.errors.iter().map(row_json).collect());

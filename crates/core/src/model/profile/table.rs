@@ -79,7 +79,7 @@ impl Profiles {
     }
 
     /// The built-in name of an agent, if it is known.
-    pub fn name_of(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&str> {
+    pub(crate) fn name_of(&self, agent: &AgentSpec, info: Option<&str>) -> Option<&str> {
         self.known(agent, info).map(|known| known.name.as_str())
     }
 

@@ -72,7 +72,7 @@ pub enum KeptMeta {
 /// In the response to `session/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ListMeta {
+pub(crate) struct ListMeta {
     /// Why the agent's own sessions are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_error: Option<String>,
@@ -144,7 +144,7 @@ pub struct TurnMeta {
 /// In the response to `session/prompt` of version 2, which is sent when the prompt is part of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct InsertedMeta {
+pub(crate) struct InsertedMeta {
     /// The turn's number within its record.
     pub turn: u64,
     /// The client's id for the prompt.

@@ -13,10 +13,10 @@ use crate::tools::Environment;
 use super::{ClientMeta, LaunchMeta, OsText, StartMeta};
 
 /// Variables for single agents, by agent name.
-pub type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
+pub(crate) type VariablesMeta = BTreeMap<String, Vec<(OsText, OsText)>>;
 
 /// Names of secret variables, by agent name.
-pub type SecretVariablesMeta = BTreeMap<String, Vec<OsText>>;
+pub(crate) type SecretVariablesMeta = BTreeMap<String, Vec<OsText>>;
 
 /// The longest start wait: the range of a 32-bit count of milliseconds, as for every time on the command line. It
 /// bounds how long a hanging agent is kept.

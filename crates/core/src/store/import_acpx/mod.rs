@@ -22,7 +22,5 @@ mod transcript;
 pub use report::{
     Damage, ImportError, ImportNote, ImportProblem, ImportReport, ImportedRecord, SkipReason, SkippedFile,
 };
-pub use run::{
-    HeldSession, ImportMode, ImportOptions, LivingProcess, NameOf, NpmSessions, RecordReservation, Reserve,
-    import,
-};
+pub use run::{HeldSession, ImportMode, ImportOptions, NpmSessions, import};
+pub(crate) use run::{RecordReservation, Reserve};

@@ -18,10 +18,10 @@ use crate::store::file_system;
 use crate::store::{ImportedFile, SqliteStore};
 
 /// The configured name of the agent with this command line, if any.
-pub type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
+pub(crate) type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
 
 /// The running process with a pid, to verify the claims of npm acpx's lease files.
-pub type LivingProcess = fn(u32) -> Option<ProcessIdentity>;
+pub(crate) type LivingProcess = fn(u32) -> Option<ProcessIdentity>;
 
 /// The options of an import.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ pub struct ImportOptions<'a> {
 }
 
 /// Holds a record for the import until it is dropped; no other writer has it.
-pub type RecordReservation = Box<dyn Any + Send>;
+pub(crate) type RecordReservation = Box<dyn Any + Send>;
 
 /// Knows which records are in use.
 pub trait Reserve: Sync {

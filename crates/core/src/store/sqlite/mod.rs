@@ -31,11 +31,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::check::StoreCheck;
-pub use self::fault::SqliteFailure;
+pub(crate) use self::fault::SqliteFailure;
 use self::fault::SqliteFault;
 use self::file::StoreOpener;
 pub use self::filesystem::FileSystem;
-pub use self::ledger::ImportedFile;
+pub(crate) use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, WriteConnection};
 use self::write::WriteOperation;
@@ -163,7 +163,7 @@ impl SqliteStore {
 
     /// Whether the file and its log still exist under their names. Every write fails once they do not. Always true
     /// for a read-only store.
-    pub fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         self.files.as_ref().is_none_or(|files| files.are_in_place())
     }
 
@@ -178,7 +178,11 @@ impl SqliteStore {
     }
 
     /// Stores that files of a directory were examined; each entry replaces the previous one for its file.
-    pub async fn note_imports(&self, directory: PathBuf, files: Vec<ImportedFile>) -> Result<(), StoreError> {
+    pub(crate) async fn note_imports(
+        &self,
+        directory: PathBuf,
+        files: Vec<ImportedFile>,
+    ) -> Result<(), StoreError> {
         self.write(WriteOperation::NoteImports { directory, files }).await.map(drop)
     }
 

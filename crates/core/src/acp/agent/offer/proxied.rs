@@ -61,7 +61,7 @@ impl Offer {
     /// and its logins. `spoken` is the client's version; a reply in the other version is translated. An unreadable
     /// reply changes nothing.
     #[must_use]
-    pub fn on_behalf_of(self, answer: &str, version: ProtocolVersion) -> Self {
+    pub(crate) fn on_behalf_of(self, answer: &str, version: ProtocolVersion) -> Self {
         let is_open = is_v2(answer) && version == ProtocolVersion::V2;
         let translated = match (is_v2(answer), version) {
             (true, ProtocolVersion::V1) => initialize_answer_to_v1(answer),

@@ -86,7 +86,6 @@ proptest! {
         }
         prop_assert!(reads::<v1::RequestPermissionResponse>(&permission_answer(&text)));
         prop_assert!(reads::<v2::RequestPermissionResponse>(&permission_answer(&text)));
-        let _read = (initialize_params_to_v1(&text), initialize_params_to_v2(&text));
         let _read = (initialize_answer_to_v1(&text), initialize_answer_to_v2(&text));
         let _read = (elicitation_to_v2(&text), elicitation_answer_to_v1(&text), idle_update(&text));
         for method in ["session/new", "session/load", "session/resume", "session/prompt", "session/set_config_option"] {

@@ -16,11 +16,6 @@ pub(super) const ROWS: &[Row] = &[
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v1(
-        "client capabilities `fs`, `terminal`, `session`",
-        "left out: version 2 has no such methods, and always accepts notices, compaction and boolean options",
-        By("what_a_client_can_is_said_as_the_other_version_says_it"),
-    ),
-    v1(
         "`loadSession`, `sessionCapabilities.list`, `resume`, `close`",
         "left out: `capabilities.session` implies them",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),

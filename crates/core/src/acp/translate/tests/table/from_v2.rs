@@ -16,11 +16,6 @@ pub(super) const ROWS: &[Row] = &[
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
     ),
     v2(
-        "what every client of version 2 accepts",
-        "`session.notices`, `session.compaction` and `session.configOptions.boolean` are advertised",
-        By("what_a_client_can_is_said_as_the_other_version_says_it"),
-    ),
-    v2(
         "agent without `session.mcp.stdio`",
         "not advertised: a client of version 1 notices when its server is refused",
         By("what_an_agent_can_is_said_as_the_other_version_says_it"),
