@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ClientName, ErrorCode, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId,
-};
+use super::{ErrorCode, LineageIndex, ReplayVerdict, RestoreError, Seq, SettingValue, Timestamp, TurnId};
 
 /// One stored line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -291,6 +289,16 @@ pub enum HistoryExtent {
     Whole,
     /// The last part, because the whole is too long.
     LastPart,
+}
+
+/// A client's own name and version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientName {
+    /// The program.
+    pub name: String,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
 }
 
 #[cfg(test)]

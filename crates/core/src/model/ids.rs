@@ -172,16 +172,6 @@ pub struct SessionIdentity {
     pub agent_session: Option<AgentSessionId>,
 }
 
-/// A client's own name and version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientName {
-    /// The program.
-    pub name: String,
-    /// Its version.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub version: String,
-}
-
 /// The id of a user message, made from the turn that its prompt began or joined. It is known as soon as the prompt is
 /// accepted.
 pub(crate) fn prompt_message_id(record: &RecordId, turn: TurnId) -> String {

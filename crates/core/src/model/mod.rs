@@ -62,11 +62,11 @@ pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
 pub use error_code::{ErrorClass, ErrorCode};
-pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
+pub use event::{ClientName, Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
 pub use failure::{AgentError, ErrorMeaning, Fallback, MissedDeadline, RestoreError, WakeOptions};
 pub use ids::{
-    AcpSessionId, AgentSessionId, ClientName, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq,
-    SessionIdentity, TurnId,
+    AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
+    TurnId,
 };
 pub(crate) use ids::{AgentRequestId, ForwardId, OwnMessageId, prompt_message_id, run_message_id};
 pub(crate) use lineage::InnerIdChange;

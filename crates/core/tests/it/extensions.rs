@@ -37,7 +37,8 @@ fn members_of_types() -> BTreeMap<String, BTreeSet<String>> {
                     let member = renamed.map_or_else(|| camel_case(field), str::to_owned);
                     types.entry(name).or_insert_with(BTreeSet::new).insert(member);
                 }
-            } else if let Some(rest) = trimmed.trim_start_matches("pub ").strip_prefix("struct ")
+            } else if let Some(rest) =
+                trimmed.trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix("struct ")
                 && attributes.contains("Serialize")
                 && attributes.contains("Deserialize")
                 && let Some(name) = rest.strip_suffix(" {")
