@@ -326,7 +326,7 @@ impl SessionTask {
         self.actions.push(SessionAction::Forgotten(wish, reply));
     }
 
-    /// What the session waits for now, and whether the agent waits for us or has to read first.
+    /// The reason why the session waits, and whether the agent waits for a reply of ours or has unread messages.
     pub(super) fn wait_reason(&self) -> Option<WaitReason> {
         let what = self.machine.wait_condition()?;
         let (is_at_work, question) = match &what {
