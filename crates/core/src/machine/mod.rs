@@ -1,4 +1,4 @@
-//! The state machine of a session, as a pure function: [`SessionMachine::handle`] takes an input and returns effects.
+//! The state machine of a session, as a pure function: `SessionMachine::handle` takes an input and returns effects.
 //! No I/O, no clock, no async; every hard case is a table test.
 //!
 //! Invariants: one turn at a time, prompts in the order of acceptance; an unadvertised capability is never used; a

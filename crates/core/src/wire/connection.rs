@@ -125,7 +125,7 @@ impl Peer {
     }
 
     /// Sends a request with a fresh id. A caller that needs the id before the response can arrive uses
-    /// [`Self::mint_id`] and [`Self::send_request`].
+    /// `mint_id` and `send_request`.
     pub async fn request(&self, method: &str, params: &str) -> Result<RpcId, WireError> {
         let id = self.mint_id();
         self.send_request(id.clone(), method, encode::request(&id, method, params)).await?;
@@ -160,7 +160,7 @@ impl Peer {
     }
 
     /// Writes what is queued and ends our half of the stream; senders that wait for room fail. Reading continues until
-    /// the peer's end. Waits for the peer to read everything: use a timeout, and [`abort`](Self::abort) afterwards.
+    /// the peer's end. Waits for the peer to read everything: use a timeout, and `abort` afterwards.
     /// Fails if not everything queued was written.
     pub async fn close(&self) -> Result<(), WireError> {
         self.0.outbox.close();

@@ -18,7 +18,7 @@ use crate::model::AcpSessionId;
 use crate::wire::RpcId;
 
 /// An agent behind one connection. Every call has been checked. Calls run concurrently, with two exceptions within a
-/// session: its prompts run one after the other (see [`Offer::tells_states`]), and a close or a delete runs alone. It
+/// session: its prompts run one after the other, and a close or a delete runs alone. It
 /// starts when all earlier requests are answered, and later ones wait for its reply.
 ///
 /// A session is active on a connection from the reply to new, load, resume or fork until it is closed or deleted.

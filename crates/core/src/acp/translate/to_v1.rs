@@ -64,7 +64,7 @@ impl UpdatesToV1 {
     }
 
     /// The `update` objects that express this one. A chunk of tool call content or terminal output is not sent on its
-    /// own: it is [owed](Self::owes) until the next update of another kind.
+    /// own: it is pending until the next update of another kind.
     pub fn update(&mut self, update: &str) -> Vec<Box<str>> {
         readable(self.translated(&repaired(update)).unwrap_or_default())
     }
@@ -80,7 +80,7 @@ impl UpdatesToV1 {
         self.calls.has_pending()
     }
 
-    /// The `update` objects with the owed content.
+    /// The `update` objects with the pending content.
     pub(crate) fn settle(&mut self) -> Vec<Box<str>> {
         readable(self.calls.settle())
     }

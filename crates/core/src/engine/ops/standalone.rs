@@ -66,7 +66,7 @@ impl StandaloneAgent {
 impl Engine {
     /// Logs the user in with one of the agent's methods and the client's extra params. The responder receives the
     /// agent's elicitations; those it does not answer are declined. A successful login is repeated at each start of the
-    /// agent that gets the same [`ClientLogin`](crate::engine::ClientLogin).
+    /// agent for the same client.
     pub async fn log_in(
         &self,
         with: NewSession,
