@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use acpx_core::model::{InvalidSessionName, PolicyProblem};
+use acpx_core::model::{InvalidSessionName, WrongMember};
 
 use super::usage;
 
@@ -80,7 +80,7 @@ pub(crate) enum UsageError {
     ExecWaits,
     /// The JSON of `--permission-policy` is not a policy.
     #[error("the JSON of --permission-policy is not a policy: {0}")]
-    Policy(PolicyProblem),
+    Policy(WrongMember),
     /// The arguments are not text.
     #[error("an argument is not valid UTF-8: {shown:?}")]
     NotUnicode {

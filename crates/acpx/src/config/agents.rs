@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use acpx_core::model::{AgentProfile, AgentSpec, ProtocolVersion};
+use acpx_core::model::{AgentProfile, AgentSpec, JsonNode, ProtocolVersion, WrongMember};
 
-use super::ConfigError;
-use super::error::WrongValue;
-use super::node::Node;
 use super::variables::AgentVariables;
 use crate::agents::{canonical, split_line};
 
@@ -37,45 +34,35 @@ pub(super) struct AgentEntry {
 }
 
 /// All entries by canonical agent name, each parsed or with its error.
-pub(super) type Agents = BTreeMap<String, Result<AgentEntry, WrongValue>>;
+pub(super) type Agents = BTreeMap<String, Result<AgentEntry, WrongMember>>;
 
 /// Parses all agent entries.
-pub(super) fn agents(node: &Node<'_>) -> Result<Agents, ConfigError> {
+pub(super) fn agents(node: &JsonNode<'_>) -> Result<Agents, WrongMember> {
     let members = node.object("an object")?;
-    let mut agents = BTreeMap::new();
-    for (name, entry) in members.names().zip(members.all()) {
-        let entry = match agent(&entry) {
-            Ok(entry) => Ok(entry),
-            Err(ConfigError::Wrong(wrong)) => Err(wrong),
-            Err(other) => return Err(other),
-        };
-        agents.insert(canonical(name), entry);
-    }
-    Ok(agents)
+    Ok(members.all().map(|(name, entry)| (canonical(name), agent(&entry))).collect())
 }
 
 /// An entry without a command configures a built-in agent.
-fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
+fn agent(entry: &JsonNode<'_>) -> Result<AgentEntry, WrongMember> {
     let members = entry.object(EXPECTED)?;
-    let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
-    let profile = members.get("profile").map(|node| node.profile().map(Arc::new)).transpose()?;
+    let protocol = members.read("protocol", protocol)?;
+    let profile = members.read("profile", AgentProfile::read)?.map(Arc::new);
     let variables = AgentVariables::of(members.get("env").as_ref(), members.get("secretEnv").as_ref())?;
-    let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
-    let says_more = BESIDE.into_iter().any(|name| members.get(name).is_some());
-    let argv = if says_more && !says_command { None } else { Some(command(entry)?) };
+    let has_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
+    let has_more = BESIDE.into_iter().any(|name| members.get(name).is_some());
+    let argv = if has_more && !has_command { None } else { Some(command(entry)?) };
     let known = [&COMMAND[..], &BESIDE].concat();
-    let of_profile =
-        members.get("profile").into_iter().flat_map(|node| node.unknown_of_profile().collect::<Vec<_>>());
-    let unknown = members.others(&known).chain(of_profile).collect();
+    let of_profile = members.get("profile").map(|node| AgentProfile::unknown_members(&node));
+    let unknown = members.others(&known).into_iter().chain(of_profile.unwrap_or_default()).collect();
     Ok(AgentEntry { argv, protocol, profile, variables, unknown })
 }
 
-fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {
-    let number = node.count().ok().and_then(|number| u16::try_from(number).ok());
+fn protocol(node: &JsonNode<'_>) -> Result<ProtocolVersion, WrongMember> {
+    let number = node.value().as_u64().and_then(|number| u16::try_from(number).ok());
     number.and_then(ProtocolVersion::from_number).ok_or_else(|| node.wrong("1 or 2"))
 }
 
-fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+fn command(entry: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let members = entry.object(EXPECTED)?;
     if let Some(url) = members.get("url") {
         let own = ["argv", "command", "args"].into_iter().find(|name| members.get(name).is_some());
@@ -97,7 +84,7 @@ fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
 }
 
 /// The command of a remote agent.
-fn remote_agent(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
+fn remote_agent(url: &JsonNode<'_>, token_file: Option<JsonNode<'_>>) -> Result<Vec<String>, WrongMember> {
     let mut words = vec![url.word()?];
     if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
         return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));
@@ -113,20 +100,20 @@ fn remote_agent(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<Stri
     Ok(words)
 }
 
-fn words(argv: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+fn words(argv: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let nodes = argv.array()?;
     let Some((program, arguments)) = nodes.split_first() else {
         return Err(argv.wrong("an array with at least the program"));
     };
-    let arguments = arguments.iter().map(Node::text);
+    let arguments = arguments.iter().map(JsonNode::text);
     [program.word()].into_iter().chain(arguments).collect()
 }
 
-fn with_arguments(program: &Node<'_>, args: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+fn with_arguments(program: &JsonNode<'_>, args: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let name = program.word()?;
     if name.contains(|character: char| character.is_whitespace() || character == '"' || character == '\'') {
         return Err(program.wrong("one program without spaces or quotes, since \"args\" has the arguments"));
     }
     let arguments = args.array()?;
-    [Ok(name)].into_iter().chain(arguments.iter().map(Node::text)).collect()
+    [Ok(name)].into_iter().chain(arguments.iter().map(JsonNode::text)).collect()
 }

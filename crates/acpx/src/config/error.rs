@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use acpx_core::model::ErrorCode;
+use acpx_core::model::{ErrorCode, WrongMember};
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,14 +42,12 @@ pub(crate) enum ConfigError {
 
 /// A value of the wrong kind for its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {key} must be {expected}", file.display())]
+#[error("{}: {wrong}", file.display())]
 pub(crate) struct WrongValue {
     /// The file.
     pub(crate) file: PathBuf,
-    /// The full key.
-    pub(crate) key: String,
-    /// The expected kind.
-    pub(crate) expected: String,
+    /// The key and the expected kind.
+    pub(crate) wrong: WrongMember,
 }
 
 impl ConfigError {
@@ -68,7 +66,7 @@ impl ConfigError {
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("check the path; it is relative to the command's working directory")
             }
-            Self::Wrong(WrongValue { key, .. }) if key.starts_with("agents.") => {
+            Self::Wrong(WrongValue { wrong, .. }) if wrong.path.starts_with("agents.") => {
                 Some("correct the entry; other agents are not affected")
             }
             _ => self.code().hint(),

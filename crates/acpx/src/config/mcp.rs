@@ -8,10 +8,11 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+use acpx_core::model::{
+    AbsolutePath, JsonMembers, JsonNode, McpServer, McpTransport, NamedValue, WrongMember,
+};
 
-use super::node::{self, ConfigObject, Node};
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, THE_FILE, parse_json, read, wrong_in};
 
 /// One configured server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,31 +49,26 @@ pub(crate) struct ProgramSearch<'a> {
 impl McpFile {
     /// Loads the file of `--mcp-config`: an object with `mcpServers`. The file must exist.
     pub(crate) fn load(file: PathBuf) -> Result<Self, ConfigError> {
-        match super::read(&file) {
-            Ok(text) => Self::parse(file, &text),
-            Err(source) => Err(ConfigError::Unreadable { file, source }),
-        }
+        let text = read(&file)?;
+        Self::parse(file, &text)
     }
 
     /// Parses the text of such a file.
     pub(crate) fn parse(file: PathBuf, text: &str) -> Result<Self, ConfigError> {
-        let value = node::json(&file, text)?;
-        let members = Node::root(&file, &value).object("an object with mcpServers")?;
-        let servers = members.needed("mcpServers", "an array")?;
-        let entries = entries(&servers)?;
+        let value = parse_json(&file, text)?;
+        let root = JsonNode::root(&value, THE_FILE);
+        let servers = root.object("an object with mcpServers").map(|members| members.needed("mcpServers"));
+        let entries = servers.and_then(|servers| entries(&servers)).map_err(wrong_in(&file))?;
         Ok(Self { source: file, entries })
     }
 
     /// Reloads a file that had servers when a session began. It may have none by now.
     pub(crate) fn reload(file: PathBuf) -> Result<Self, ConfigError> {
-        let text = match super::read(&file) {
-            Ok(text) => text,
-            Err(source) => return Err(ConfigError::Unreadable { file, source }),
-        };
-        let value = node::json(&file, &text)?;
-        let members = Node::root(&file, &value).object("an object")?;
-        let servers = members.get("mcpServers").map(|node| entries(&node)).transpose()?;
-        Ok(Self { source: file, entries: servers.unwrap_or_default() })
+        let value = parse_json(&file, &read(&file)?)?;
+        let members = JsonNode::root(&value, THE_FILE).object("an object");
+        let entries =
+            members.and_then(|members| members.read("mcpServers", entries)).map_err(wrong_in(&file))?;
+        Ok(Self { source: file, entries: entries.unwrap_or_default() })
     }
 
     /// The servers that the configuration defines for every session.
@@ -119,11 +115,11 @@ impl McpFile {
 }
 
 /// Parses a list of servers. The protocol uses a list, so a map is rejected.
-pub(super) fn entries(node: &Node<'_>) -> Result<Vec<McpEntry>, ConfigError> {
+pub(super) fn entries(node: &JsonNode<'_>) -> Result<Vec<McpEntry>, WrongMember> {
     let mut entries: Vec<McpEntry> = Vec::new();
     for node in node.array()? {
         let members = node.object("an object")?;
-        let name = members.needed("name", "a non-empty string")?;
+        let name = members.needed("name");
         let entry = McpEntry { name: name.word()?, transport: transport(&members)? };
         // Names must be unique, because later requests identify a server by its name.
         if entries.iter().any(|other| other.name == entry.name) {
@@ -134,34 +130,29 @@ pub(super) fn entries(node: &Node<'_>) -> Result<Vec<McpEntry>, ConfigError> {
     Ok(entries)
 }
 
-fn transport(members: &ConfigObject<'_>) -> Result<EntryTransport, ConfigError> {
+fn transport(members: &JsonMembers<'_>) -> Result<EntryTransport, WrongMember> {
     const KINDS: &str = "\"stdio\", \"http\" or \"sse\"";
-    let kind = match members.get("type") {
-        Some(node) => node.text().map_err(|_| node.wrong(KINDS))?,
-        None => "stdio".to_owned(),
-    };
-    let url = || members.needed("url", "a non-empty string")?.word();
-    match kind.as_str() {
+    let kind = members.read("type", |node| node.parsed(KINDS, |kind| Some(kind.to_owned())))?;
+    let url = || members.needed("url").word();
+    match kind.as_deref().unwrap_or("stdio") {
         "stdio" => {
-            let command = members.needed("command", "a non-empty string")?.word()?;
-            let args = match members.get("args") {
-                Some(node) => node.array()?.iter().map(Node::text).collect::<Result<_, _>>()?,
-                None => Vec::new(),
-            };
+            let command = members.needed("command").word()?;
+            let texts = |node: &JsonNode<'_>| node.array()?.iter().map(JsonNode::text).collect();
+            let args = members.read("args", texts)?.unwrap_or_default();
             Ok(EntryTransport::Stdio { command, args, env: named_values(members, "env")? })
         }
         "http" => Ok(EntryTransport::Http { url: url()?, headers: named_values(members, "headers")? }),
         "sse" => Ok(EntryTransport::Sse { url: url()?, headers: named_values(members, "headers")? }),
-        _ => Err(members.needed("type", KINDS)?.wrong(KINDS)),
+        _ => Err(members.needed("type").wrong(KINDS)),
     }
 }
 
-fn named_values(members: &ConfigObject<'_>, key: &str) -> Result<Vec<NamedValue>, ConfigError> {
+fn named_values(members: &JsonMembers<'_>, key: &str) -> Result<Vec<NamedValue>, WrongMember> {
     let Some(node) = members.get(key) else { return Ok(Vec::new()) };
-    let value = |node: &Node<'_>| {
+    let value = |node: &JsonNode<'_>| {
         let members = node.object("an object with name and value")?;
-        let name = members.needed("name", "a non-empty string")?.word()?;
-        let value = members.needed("value", "a string")?.text()?;
+        let name = members.needed("name").word()?;
+        let value = members.needed("value").text()?;
         Ok(NamedValue { name, value })
     };
     node.array()?.iter().map(value).collect()

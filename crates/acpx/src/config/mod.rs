@@ -8,7 +8,6 @@ mod agents;
 pub(crate) mod credentials;
 mod error;
 mod mcp;
-mod node;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -19,10 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, UnattendedPolicy,
+    AgentProfile, JsonNode, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, UnattendedPolicy,
+    WrongMember,
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
+use serde_json::Value;
 
 pub(crate) use self::error::{ConfigError, WrongValue};
 pub(crate) use self::mcp::{McpEntry, McpFile, ProgramSearch, find_program};
@@ -30,7 +31,6 @@ pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
 use self::credentials::Credentials;
-use self::node::Node;
 use crate::cli::{Format, is_verb, seconds_to_idle_time, seconds_to_limit};
 
 /// The validated content of the file.
@@ -105,39 +105,34 @@ impl Config {
 
     /// Parses the content of the file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let value = node::json(file, text)?;
-        let root = Node::root(file, &value);
+        let value = parse_json(file, text)?;
+        let config = Self::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(file))?;
+        Ok(Self { file: file.to_owned(), ..config })
+    }
+
+    fn read(root: &JsonNode<'_>) -> Result<Self, WrongMember> {
         let members = root.object("an object")?;
+        let canonical = |node: &JsonNode<'_>| node.word().map(|name| crate::agents::canonical(&name));
         let config = Self {
-            default_agent: members
-                .get("defaultAgent")
-                .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
-                .transpose()?,
-            mode: members.get("defaultPermissions").map(|node| mode(&node)).transpose()?,
-            unasked: members.get("nonInteractivePermissions").map(|node| unasked(&node)).transpose()?,
-            tool_policy: members.get("permissionPolicy").map(|node| node.tool_policy()).transpose()?,
-            ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
-            timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
-            idle_timeout: members.get("idleTimeout").map(|node| timeout(&node)).transpose()?.flatten(),
-            format: members.get("format").map(|node| format(&node)).transpose()?,
-            disable_exec: members.get("disableExec").map(|node| node.boolean()).transpose()?.unwrap_or(false),
-            keep_programs: members
-                .get("keepPrograms")
-                .map(|node| words(&node))
-                .transpose()?
-                .unwrap_or_default(),
-            mcp_servers: members
-                .get("mcpServers")
-                .map(|node| mcp::entries(&node))
-                .transpose()?
-                .unwrap_or_default(),
-            login: members.get("authPolicy").map(|node| login(&node)).transpose()?,
-            credentials: members.get("auth").map(|node| credentials(&node)).transpose()?.unwrap_or_default(),
-            agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
-            unknown: members.others(&KEYS).collect(),
-            file: file.to_owned(),
+            default_agent: members.read("defaultAgent", canonical)?,
+            mode: members.read("defaultPermissions", mode)?,
+            unasked: members.read("nonInteractivePermissions", unasked)?,
+            tool_policy: members.read("permissionPolicy", ToolPolicy::read)?,
+            ttl: members.read("ttl", ttl)?,
+            timeout: members.read("timeout", timeout)?.flatten(),
+            idle_timeout: members.read("idleTimeout", timeout)?.flatten(),
+            format: members.read("format", format)?,
+            disable_exec: members.read("disableExec", JsonNode::boolean)?.unwrap_or(false),
+            keep_programs: members.read("keepPrograms", JsonNode::words)?.unwrap_or_default(),
+            mcp_servers: members.read("mcpServers", mcp::entries)?.unwrap_or_default(),
+            login: members.read("authPolicy", login)?,
+            credentials: members.read("auth", credentials)?.unwrap_or_default(),
+            agents: members.read("agents", agents::agents)?.unwrap_or_default(),
+            unknown: members.others(&KEYS),
+            file: PathBuf::new(),
         };
-        check_the_rest(&members)?;
+        // Only npm acpx uses this one.
+        members.read("queueMaxDepth", positive_integer)?;
         Ok(config)
     }
 
@@ -146,7 +141,7 @@ impl Config {
         match self.agents.get(name) {
             None => Ok(None),
             Some(Ok(entry)) => Ok(entry.argv.as_deref()),
-            Some(Err(wrong)) => Err(wrong.clone()),
+            Some(Err(wrong)) => Err(self.wrong(wrong)),
         }
     }
 
@@ -185,8 +180,10 @@ impl Config {
     }
 
     /// The errors of wrong agent entries, by the agent's name.
-    pub(crate) fn wrong_agents(&self) -> impl Iterator<Item = (&str, &WrongValue)> {
-        self.agents.iter().filter_map(|(name, entry)| Some((name.as_str(), entry.as_ref().err()?)))
+    pub(crate) fn wrong_agents(&self) -> impl Iterator<Item = (&str, WrongValue)> {
+        self.agents
+            .iter()
+            .filter_map(|(name, entry)| Some((name.as_str(), self.wrong(entry.as_ref().err()?))))
     }
 
     /// Agents that share their name with a command, which makes them unreachable.
@@ -205,16 +202,16 @@ impl Config {
         self.unknown.iter().chain(entries.flat_map(|entry| &entry.unknown)).map(String::as_str).collect()
     }
 
+    fn wrong(&self, wrong: &WrongMember) -> WrongValue {
+        WrongValue { file: self.file.clone(), wrong: wrong.clone() }
+    }
+
     fn entry(&self, name: &str) -> Option<&AgentEntry> {
         self.agents.get(name)?.as_ref().ok()
     }
 }
 
 /// Reads a file as text, up to the maximum size.
-fn read(file: &Path) -> io::Result<String> {
-    text_of(File::open(file)?)
-}
-
 fn text_of(file: File) -> io::Result<String> {
     let mut text = String::new();
     let size = file.take(LARGEST + 1).read_to_string(&mut text)?;
@@ -224,65 +221,73 @@ fn text_of(file: File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Validates keys that only npm acpx uses.
-fn check_the_rest(members: &node::ConfigObject<'_>) -> Result<(), ConfigError> {
-    if let Some(node) = members.get("queueMaxDepth") {
-        node.count()?;
-    }
-    Ok(())
+/// The name that an error gives the top of a file.
+const THE_FILE: &str = "the file";
+
+/// Reads a file that must exist.
+fn read(file: &Path) -> Result<String, ConfigError> {
+    let text = File::open(file).and_then(text_of);
+    text.map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })
 }
 
-fn unasked(node: &Node<'_>) -> Result<UnattendedPolicy, ConfigError> {
-    let expected = "\"deny\", \"fail\" or \"wait\"";
-    let name = node.text().map_err(|_| node.wrong(expected))?;
-    UnattendedPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
+fn parse_json(file: &Path, text: &str) -> Result<Value, ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let bad = |problem: String| ConfigError::NotJson { file: file.to_owned(), problem };
+    if text.trim().is_empty() {
+        return Err(bad("it is empty".to_owned()));
+    }
+    serde_json::from_str(text).map_err(|error| bad(error.to_string()))
+}
+
+/// Adds the file to an error.
+fn wrong_in(file: &Path) -> impl FnOnce(WrongMember) -> ConfigError + '_ {
+    |wrong| WrongValue { file: file.to_owned(), wrong }.into()
 }
 
 /// Reads tool rules from a separate file.
 pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
-    let text = read(file).map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
-    Node::root(file, &node::json(file, &text)?).tool_policy()
+    ToolPolicy::of(&parse_json(file, &read(file)?)?).map_err(wrong_in(file))
 }
 
-fn mode(node: &Node<'_>) -> Result<PermissionMode, ConfigError> {
-    let expected = "\"approve-all\", \"approve-reads\" or \"deny-all\"";
-    let name = node.text().map_err(|_| node.wrong(expected))?;
-    let typed = PermissionMode::parse(&name).filter(|mode| *mode != PermissionMode::Ask);
-    typed.ok_or_else(|| node.wrong(expected))
+fn positive_integer(node: &JsonNode<'_>) -> Result<u64, WrongMember> {
+    let count = node.value().as_u64().filter(|count| *count > 0);
+    count.ok_or_else(|| node.wrong("a whole number above 0"))
 }
 
-fn login(node: &Node<'_>) -> Result<LoginPolicy, ConfigError> {
-    node.one_of(&["skip", "fail"])?;
-    Ok(LoginPolicy::parse(&node.text()?).unwrap_or_default())
+fn unasked(node: &JsonNode<'_>) -> Result<UnattendedPolicy, WrongMember> {
+    node.parsed("\"deny\", \"fail\" or \"wait\"", UnattendedPolicy::parse)
 }
 
-fn credentials(node: &Node<'_>) -> Result<Credentials, ConfigError> {
+fn mode(node: &JsonNode<'_>) -> Result<PermissionMode, WrongMember> {
+    let parse = |name: &str| PermissionMode::parse(name).filter(|mode| *mode != PermissionMode::Ask);
+    node.parsed("\"approve-all\", \"approve-reads\" or \"deny-all\"", parse)
+}
+
+fn login(node: &JsonNode<'_>) -> Result<LoginPolicy, WrongMember> {
+    node.parsed("\"skip\" or \"fail\"", LoginPolicy::parse)
+}
+
+fn credentials(node: &JsonNode<'_>) -> Result<Credentials, WrongMember> {
     let members = node.object("an object of strings")?;
-    members.names().zip(members.all()).map(|(id, value)| Ok((id.to_owned(), value.text()?))).collect()
+    members.all().map(|(id, value)| Ok((id.to_owned(), value.text()?))).collect()
 }
 
-fn format(node: &Node<'_>) -> Result<Format, ConfigError> {
-    let expected = "\"text\", \"json\" or \"quiet\"";
-    let name = node.text().map_err(|_| node.wrong(expected))?;
-    Format::parse(&name).ok_or_else(|| node.wrong(expected))
+fn format(node: &JsonNode<'_>) -> Result<Format, WrongMember> {
+    node.parsed("\"text\", \"json\" or \"quiet\"", Format::parse)
 }
 
-fn ttl(node: &Node<'_>) -> Result<Duration, ConfigError> {
-    let expected = "a number of seconds, 0 or more";
-    node.number().and_then(seconds_to_idle_time).ok_or_else(|| node.wrong(expected))
-}
-
-fn words(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
-    node.array()?.iter().map(Node::word).collect()
+fn ttl(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
+    let seconds = node.value().as_f64().and_then(seconds_to_idle_time);
+    seconds.ok_or_else(|| node.wrong("a number of seconds, 0 or more"))
 }
 
 /// `null` means no limit.
-fn timeout(node: &Node<'_>) -> Result<Option<Duration>, ConfigError> {
-    if node.is_null() {
+fn timeout(node: &JsonNode<'_>) -> Result<Option<Duration>, WrongMember> {
+    if node.value().is_null() {
         return Ok(None);
     }
-    let expected = "a number of seconds above 0, or null";
-    node.number().and_then(seconds_to_limit).map(Some).ok_or_else(|| node.wrong(expected))
+    let seconds = node.value().as_f64().and_then(seconds_to_limit).map(Some);
+    seconds.ok_or_else(|| node.wrong("a number of seconds above 0, or null"))
 }
 
 #[cfg(test)]

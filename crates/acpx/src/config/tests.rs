@@ -30,7 +30,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         default_agent: Some("claude".to_owned()),
         mode: Some(PermissionMode::DenyAll),
         unasked: Some(UnattendedPolicy::Fail),
-        tool_policy: Some(ToolPolicy::read(r#"{"autoDeny":["bash"]}"#).unwrap()),
+        tool_policy: Some(ToolPolicy::parse(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
         idle_timeout: Some(Duration::from_millis(500)),
@@ -71,10 +71,10 @@ fn wrong_type_error_names_file_and_key_but_no_value() {
             r#"{"nonInteractivePermissions":1}"#,
             "nonInteractivePermissions must be \"deny\", \"fail\" or \"wait\"",
         ),
-        (r#"{"permissionPolicy":"s3cret"}"#, "permissionPolicy: the policy must be a JSON object"),
+        (r#"{"permissionPolicy":"s3cret"}"#, "permissionPolicy must be a JSON object"),
         (
             r#"{"permissionPolicy":{"escalate":[7]}}"#,
-            "permissionPolicy: escalate[0] must be a string with something in it",
+            "permissionPolicy.escalate[0] must be a non-empty string",
         ),
         (r#"{"authPolicy":"s3cret"}"#, "authPolicy must be \"skip\" or \"fail\""),
         (r#"{"ttl":-1}"#, "ttl must be a number of seconds, 0 or more"),
@@ -256,7 +256,7 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
     let wrong = config.agent("nof").unwrap_err();
     let words = "one program without spaces or quotes, since \"args\" has the arguments";
     assert_eq!(wrong.to_string(), format!("/h/config.json: agents.nof.command must be {words}"));
-    assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", &wrong)]);
+    assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", wrong)]);
     // It can be named, which reports what is wrong with it.
     assert_eq!(config.agent_names(), ["mine", "nof"]);
 }

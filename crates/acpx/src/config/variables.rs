@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use super::ConfigError;
-use super::node::Node;
+use acpx_core::model::{JsonNode, WrongMember};
 
 /// Variables by name, and the names of secret ones, whether set here or inherited.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -26,7 +25,10 @@ impl fmt::Debug for AgentVariables {
 
 impl AgentVariables {
     /// Reads `env`, an object of strings, and `secretEnv`, an array of names.
-    pub(super) fn of(env: Option<&Node<'_>>, secret_env: Option<&Node<'_>>) -> Result<Self, ConfigError> {
+    pub(super) fn of(
+        env: Option<&JsonNode<'_>>,
+        secret_env: Option<&JsonNode<'_>>,
+    ) -> Result<Self, WrongMember> {
         let values = env.map(values).transpose()?.unwrap_or_default();
         let secrets = secret_env.map(names).transpose()?.unwrap_or_default();
         Ok(Self { values, secrets })
@@ -55,10 +57,10 @@ impl AgentVariables {
     }
 }
 
-fn values(node: &Node<'_>) -> Result<BTreeMap<String, String>, ConfigError> {
+fn values(node: &JsonNode<'_>) -> Result<BTreeMap<String, String>, WrongMember> {
     let members = node.object("an object of strings")?;
     let mut values = BTreeMap::new();
-    for (name, value) in members.names().zip(members.all()) {
+    for (name, value) in members.all() {
         if !is_name(name) {
             return Err(value.wrong("under a name that a variable can have, without \"=\""));
         }
@@ -71,9 +73,9 @@ fn values(node: &Node<'_>) -> Result<BTreeMap<String, String>, ConfigError> {
     Ok(values)
 }
 
-fn names(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+fn names(node: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let items = node.array().map_err(|_| node.wrong("an array of names of variables"))?;
-    let name = |item: &Node<'_>| {
+    let name = |item: &JsonNode<'_>| {
         let expected = "a name that a variable can have, without \"=\"";
         item.text().ok().filter(|name| is_name(name)).ok_or_else(|| item.wrong(expected))
     };

@@ -82,7 +82,7 @@ mod tests {
     fn denial_hint_names_the_flag_that_would_allow_it() {
         use PermissionMode::{ApproveAll, ApproveReads, DenyAll};
         let hint_of = |mode, rules: &str, unasked, interactive, is_kept| {
-            let tools = (!rules.is_empty()).then(|| Arc::new(ToolPolicy::read(rules).unwrap()));
+            let tools = (!rules.is_empty()).then(|| Arc::new(ToolPolicy::parse(rules).unwrap()));
             let policy = PermissionPolicy { mode, tools, unasked };
             hint(&edit(), DenialContext { policy: &policy, interactive, is_kept })
         };

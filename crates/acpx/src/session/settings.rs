@@ -366,7 +366,7 @@ fn policy(options: &CliOptions, config: &Config, cwd: &Path) -> Result<Permissio
         // Configured rules approve nothing in a command that denies everything.
         None if options.mode == Some(PermissionMode::DenyAll) => None,
         None => config.tool_policy.clone(),
-        Some(json) if json.starts_with('{') => Some(ToolPolicy::read(json).map_err(UsageError::Policy)?),
+        Some(json) if json.starts_with('{') => Some(ToolPolicy::parse(json).map_err(UsageError::Policy)?),
         Some(file) => Some(config::tool_policy(&cwd.join(file))?),
     };
     Ok(PermissionPolicy {

@@ -36,6 +36,7 @@ mod error_code;
 mod event;
 mod failure;
 mod ids;
+mod json_node;
 mod lineage;
 mod login;
 mod mcp;
@@ -69,6 +70,7 @@ pub use ids::{
     TurnId,
 };
 pub(crate) use ids::{AgentRequestId, ForwardId, OwnMessageId, prompt_message_id, run_message_id};
+pub use json_node::{JsonMembers, JsonNode, WrongMember};
 pub(crate) use lineage::InnerIdChange;
 pub use lineage::{Lineage, LineageReason, LineageRow};
 pub(crate) use login::join_login_methods;
@@ -80,12 +82,12 @@ pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
 pub use memory::AgentMemory;
 pub use path::{AbsolutePath, DirectoryNameKind, DirectoryNames, PathProblem};
 pub use policy::{
-    Decision, PermissionMode, PermissionPolicy, Permit, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse,
+    Decision, PermissionMode, PermissionPolicy, Permit, Ruling, ToolKind, ToolPolicy, ToolUse,
     UnattendedPolicy,
 };
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub(crate) use profile::RestoreProfile;
-pub use profile::{AgentProfile, ErrorRow, LoadWait, ProfileError, Profiles, runs_package};
+pub use profile::{AgentProfile, ErrorRow, LoadWait, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record, title_of};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};

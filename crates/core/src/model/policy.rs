@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 mod tool_policy;
 
-pub use tool_policy::{PolicyProblem, ToolPolicy};
+pub use tool_policy::ToolPolicy;
 
 /// Decides every permission request of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

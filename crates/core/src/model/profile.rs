@@ -11,7 +11,6 @@ use super::{ErrorMeaning, Timestamp};
 mod parse;
 mod table;
 
-pub use parse::ProfileError;
 pub use table::Profiles;
 
 /// The profile of an agent; `None` members are not specified.

@@ -72,7 +72,7 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     let message = format!("the JSON of --permission-policy is not a policy: {problem}");
     assert_eq!(inline, ("USAGE".to_owned(), message, Some(2)));
     let file = failed(&["--permission-policy", "wrong.json"]);
-    let message = format!("{}: autoDeny[0] must be a string with something in it", wrong.display());
+    let message = format!("{}: autoDeny[0] must be a non-empty string", wrong.display());
     assert_eq!(file, ("CONFIG_INVALID".to_owned(), message, Some(1)));
     assert_eq!(failed(&["--permission-policy", "nowhere.json"]).0, "CONFIG_UNREADABLE");
     let two = failed(&["--permission-policy", "{}", "--policy", "wrong.json"]);
@@ -84,7 +84,7 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     place.configure(r#"{"permissionPolicy":{"escalate":"x"}}"#);
     let message = failed(&[]).1;
     assert!(
-        message.ends_with("config.json: permissionPolicy: escalate must be an array of strings"),
+        message.ends_with("config.json: permissionPolicy.escalate must be an array of strings"),
         "{message}"
     );
     // What is started here is stopped by a command that reads it too.

@@ -90,7 +90,7 @@ fn turn_without_a_permission_answer_fails_with_any_stop_reason() {
 
 #[test]
 fn unanswerable_escalated_permission_is_rejected_with_its_rule() {
-    let tools = ToolPolicy::read(r#"{"escalate":["edit"]}"#).unwrap();
+    let tools = ToolPolicy::parse(r#"{"escalate":["edit"]}"#).unwrap();
     for mode in [PermissionMode::ApproveAll, PermissionMode::DenyAll] {
         let policy =
             PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: UnattendedPolicy::Fail };

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Decision, Ruling, ToolUse};
+use crate::model::{JsonNode, WrongMember};
 
 /// Rules for single tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,51 +30,39 @@ enum Action {
     Escalate,
 }
 
-/// Why a value is not a policy. The error does not contain the value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{member} must be {expected}")]
-pub struct PolicyProblem {
-    /// Where, as a path of members.
-    pub member: String,
-    /// What it must be.
-    pub expected: &'static str,
-}
-
 const LISTS: [&str; 3] = ["autoApprove", "autoDeny", "escalate"];
 const DEFAULT: &str = "defaultAction";
 /// The rule that is reported when the default action escalates.
 const EVERY: &str = "*";
 
 impl ToolPolicy {
-    /// Reads a policy from JSON.
-    pub fn read(text: &str) -> Result<Self, PolicyProblem> {
-        let expected = "a JSON object";
-        let value = serde_json::from_str(text)
-            .map_err(|_| PolicyProblem { member: "the policy".to_owned(), expected })?;
-        Self::of(&value)
+    /// Parses a policy.
+    pub fn parse(text: &str) -> Result<Self, WrongMember> {
+        // What is not JSON is not an object either.
+        Self::of(&serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// Reads a policy from a value.
-    pub fn of(value: &Value) -> Result<Self, PolicyProblem> {
-        let wrong = |member: &str, expected| PolicyProblem { member: member.to_owned(), expected };
-        let members = value.as_object().ok_or_else(|| wrong("the policy", "a JSON object"))?;
-        if let Some(unknown) = members.keys().find(|name| !LISTS.contains(&name.as_str()) && *name != DEFAULT)
-        {
-            let known = "one of autoApprove, autoDeny, escalate and defaultAction";
-            return Err(wrong(&format!("the member {unknown:?}"), known));
+    /// Reads a policy that is a document of its own.
+    pub fn of(value: &Value) -> Result<Self, WrongMember> {
+        Self::read(&JsonNode::root(value, "the policy"))
+    }
+
+    /// Reads a policy that is part of a document.
+    pub fn read(node: &JsonNode<'_>) -> Result<Self, WrongMember> {
+        let members = node.object("a JSON object")?;
+        let known = [&LISTS[..], &[DEFAULT]].concat();
+        if let Some((_, unknown)) = members.all().find(|(name, _)| !known.contains(name)) {
+            return Err(unknown.wrong("one of autoApprove, autoDeny, escalate and defaultAction"));
         }
-        let [auto_approve, auto_deny, escalate] = LISTS.map(|name| words(members, name));
-        let default_action = match members.get(DEFAULT) {
-            None => None,
-            Some(action) => Some(
-                action
-                    .as_str()
-                    .and_then(Action::parse)
-                    .ok_or_else(|| wrong(DEFAULT, "\"approve\", \"deny\" or \"escalate\""))?,
-            ),
-        };
-        let (auto_approve, auto_deny, escalate) = (auto_approve?, auto_deny?, escalate?);
-        Ok(Self { auto_approve, auto_deny, escalate, default_action })
+        let action =
+            |node: &JsonNode<'_>| node.parsed("\"approve\", \"deny\" or \"escalate\"", Action::parse);
+        let [auto_approve, auto_deny, escalate] = LISTS.map(|name| members.read(name, rules));
+        Ok(Self {
+            auto_approve: auto_approve?.unwrap_or_default(),
+            auto_deny: auto_deny?.unwrap_or_default(),
+            escalate: escalate?.unwrap_or_default(),
+            default_action: members.read(DEFAULT, action)?,
+        })
     }
 
     /// The policy as JSON, without absent members.
@@ -144,14 +133,8 @@ fn matching<'a>(rules: &'a [Box<str>], tool: &ToolUse) -> Option<&'a str> {
     rules.iter().map(|rule| &**rule).find(|rule| is_meant(rule))
 }
 
-/// The rules of one list; none if it is not there.
-fn words(members: &Map<String, Value>, name: &str) -> Result<Vec<Box<str>>, PolicyProblem> {
-    let Some(list) = members.get(name) else { return Ok(Vec::new()) };
-    let wrong = |member: String, expected| PolicyProblem { member, expected };
-    let list = list.as_array().ok_or_else(|| wrong(name.to_owned(), "an array of strings"))?;
-    let word = |(index, word): (usize, &Value)| {
-        let text = word.as_str().map(str::trim).filter(|text| !text.is_empty());
-        text.map(Into::into).ok_or_else(|| wrong(format!("{name}[{index}]"), "a string with something in it"))
-    };
-    list.iter().enumerate().map(word).collect()
+/// The rules of one list.
+fn rules(node: &JsonNode<'_>) -> Result<Vec<Box<str>>, WrongMember> {
+    let items = node.array().map_err(|_| node.wrong("an array of strings"))?;
+    items.iter().map(|item| Ok(item.word()?.trim().into())).collect()
 }

@@ -7,20 +7,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{AgentProfile, ErrorRow, LoadWait};
-use crate::model::ErrorMeaning;
+use crate::model::{ErrorMeaning, JsonNode, WrongMember};
 
 /// The longest start timeout, in seconds.
 const LONGEST_START: f64 = 24.0 * 60.0 * 60.0;
-
-/// What is wrong with a profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} must be {expected}", if member.is_empty() { "a profile" } else { member })]
-pub struct ProfileError {
-    /// The member, from the top of the profile; empty for the profile itself.
-    pub member: String,
-    /// What it must be.
-    pub expected: &'static str,
-}
 
 /// The meanings that a profile can give an error. That a session was never stored follows from its history alone.
 const READINGS: [(&str, ErrorMeaning); 5] = [
@@ -48,25 +38,40 @@ const MEMBERS: [&str; 8] = [
 const ROW_MEMBERS: [&str; 3] = ["code", "words", "reading"];
 
 impl AgentProfile {
-    /// The members that [`Self::parse`] ignores as unknown, as paths from the top of the profile.
-    pub fn unknown_members(value: &Value) -> Vec<String> {
-        let others = |value: &Value, known: &[&str]| -> Vec<String> {
-            let names = value.as_object().into_iter().flat_map(Map::keys);
-            names.filter(|name| !known.contains(&name.as_str())).cloned().collect()
+    /// The paths of the members that [`Self::read`] ignores as unknown.
+    pub fn unknown_members(node: &JsonNode<'_>) -> Vec<String> {
+        let others = |node: &JsonNode<'_>, known: &[&str]| -> Vec<String> {
+            node.object("an object").map_or_else(|_| Vec::new(), |members| members.others(known))
         };
-        let rows = value.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate();
-        let of_rows = rows.flat_map(|(index, row)| {
-            others(row, &ROW_MEMBERS).into_iter().map(move |name| format!("errors[{index}].{name}"))
-        });
-        others(value, &MEMBERS).into_iter().chain(of_rows).collect()
+        let errors = node.object("an object").ok().and_then(|members| members.get("errors")?.array().ok());
+        let of_rows = errors.unwrap_or_default();
+        let of_rows = of_rows.iter().flat_map(|row| others(row, &ROW_MEMBERS));
+        others(node, &MEMBERS).into_iter().chain(of_rows).collect()
     }
 
-    /// Reads a profile.
-    pub fn parse(value: &Value) -> Result<Self, ProfileError> {
-        ProfileMember::root(value).profile()
+    /// Reads a profile that is a document of its own.
+    pub fn parse(value: &Value) -> Result<Self, WrongMember> {
+        Self::read(&JsonNode::root(value, "a profile"))
     }
 
-    /// The profile in the format that [`Self::parse`] reads.
+    /// Reads a profile that is part of a document.
+    pub fn read(node: &JsonNode<'_>) -> Result<Self, WrongMember> {
+        let members = node.object("an object")?;
+        let boolean = |name: &str| members.read(name, JsonNode::boolean);
+        let rows = |node: &JsonNode<'_>| node.array()?.iter().map(error_row).collect();
+        Ok(Self {
+            errors: members.read("errors", rows)?.unwrap_or_default(),
+            start_timeout: members.read("startTimeoutSeconds", seconds)?,
+            needs_prompt_before_load: boolean("needsPromptBeforeLoad")?,
+            wait_before_load: members.read("waitBeforeLoad", |node| one_of(node, &WAITS))?,
+            ignores_stdin_end: boolean("ignoresStdinEnd")?,
+            ignores_terminate: boolean("ignoresTerminate")?,
+            replays_on_resume: boolean("replaysOnResume")?,
+            notes: members.read("notes", JsonNode::words)?.unwrap_or_default(),
+        })
+    }
+
+    /// The profile in the format that [`Self::read`] reads.
     pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();
         if !self.errors.is_empty() {
@@ -74,7 +79,7 @@ impl AgentProfile {
         }
         let seconds = self.start_timeout.map(|limit| json!(limit.as_secs_f64()));
         let wait = self.wait_before_load.map(|wait| json!(word_for(&WAITS, wait)));
-        let said = [
+        let others = [
             ("startTimeoutSeconds", seconds),
             ("needsPromptBeforeLoad", self.needs_prompt_before_load.map(Value::Bool)),
             ("waitBeforeLoad", wait),
@@ -83,7 +88,7 @@ impl AgentProfile {
             ("replaysOnResume", self.replays_on_resume.map(Value::Bool)),
             ("notes", (!self.notes.is_empty()).then(|| self.notes.clone().into())),
         ];
-        members.extend(said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        members.extend(others.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         Value::Object(members)
     }
 }
@@ -104,107 +109,35 @@ fn word_for<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'sta
     words.iter().find(|(_, known)| *known == value).map_or("broken", |(word, _)| word)
 }
 
-/// A value and its path.
-pub(super) struct ProfileMember<'a> {
-    value: &'a Value,
-    path: String,
+fn error_row(node: &JsonNode<'_>) -> Result<ErrorRow, WrongMember> {
+    let members = node.object("an object")?;
+    let number = |code: &JsonNode<'_>| code.value().as_i64().ok_or_else(|| code.wrong("a whole number"));
+    let words = members.read("words", JsonNode::words)?.unwrap_or_default();
+    let row = ErrorRow {
+        code: members.read("code", number)?,
+        words: words.iter().map(|word| word.to_lowercase()).collect(),
+        meaning: one_of(&members.needed("reading"), &READINGS)?,
+    };
+    // A row that matches everything would hide every row below it.
+    if row.code.is_none() && row.words.is_empty() {
+        return Err(node.wrong("an object with a code, with words, or with both"));
+    }
+    Ok(row)
 }
 
-impl<'a> ProfileMember<'a> {
-    pub(super) fn root(value: &'a Value) -> Self {
-        Self { value, path: String::new() }
-    }
+fn seconds(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
+    let seconds = node.value().as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_START);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let limit = limit.filter(|limit| !limit.is_zero());
+    limit.ok_or_else(|| node.wrong("a number of seconds above 0, a day at most"))
+}
 
-    fn wrong(&self, expected: &'static str) -> ProfileError {
-        ProfileError { member: self.path.clone(), expected }
-    }
-
-    /// A member of an object, if present.
-    pub(super) fn get(&self, name: &str) -> Result<Option<ProfileMember<'a>>, ProfileError> {
-        let members = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
-        let dot = if self.path.is_empty() { "" } else { "." };
-        let member = |value| ProfileMember { value, path: format!("{}{dot}{name}", self.path) };
-        Ok(members.get(name).map(member))
-    }
-
-    /// A required member.
-    pub(super) fn needed(&self, name: &str) -> Result<ProfileMember<'a>, ProfileError> {
-        static NOTHING: Value = Value::Null;
-        let dot = if self.path.is_empty() { "" } else { "." };
-        let missing = || ProfileMember { value: &NOTHING, path: format!("{}{dot}{name}", self.path) };
-        Ok(self.get(name)?.unwrap_or_else(missing))
-    }
-
-    pub(super) fn items(&self) -> Result<Vec<ProfileMember<'a>>, ProfileError> {
-        let items = self.value.as_array().ok_or_else(|| self.wrong("an array"))?;
-        let item = |(index, value)| ProfileMember { value, path: format!("{}[{index}]", self.path) };
-        Ok(items.iter().enumerate().map(item).collect())
-    }
-
-    pub(super) fn word(&self) -> Result<String, ProfileError> {
-        let text = self.value.as_str().filter(|text| !text.trim().is_empty());
-        text.map(str::to_owned).ok_or_else(|| self.wrong("a non-empty string"))
-    }
-
-    pub(super) fn words(&self) -> Result<Vec<String>, ProfileError> {
-        self.items()?.iter().map(Self::word).collect()
-    }
-
-    pub(super) fn profile(&self) -> Result<AgentProfile, ProfileError> {
-        let yes = |name: &str| self.get(name)?.map(|member| member.boolean()).transpose();
-        let errors = match self.get("errors")? {
-            Some(rows) => rows.items()?.iter().map(Self::row).collect::<Result<_, _>>()?,
-            None => Vec::new(),
-        };
-        Ok(AgentProfile {
-            errors,
-            start_timeout: self.get("startTimeoutSeconds")?.map(|member| member.seconds()).transpose()?,
-            needs_prompt_before_load: yes("needsPromptBeforeLoad")?,
-            wait_before_load: self
-                .get("waitBeforeLoad")?
-                .map(|member| member.one_of(&WAITS, "\"none\" or \"next-minute\""))
-                .transpose()?,
-            ignores_stdin_end: yes("ignoresStdinEnd")?,
-            ignores_terminate: yes("ignoresTerminate")?,
-            replays_on_resume: yes("replaysOnResume")?,
-            notes: self.get("notes")?.map(|notes| notes.words()).transpose()?.unwrap_or_default(),
-        })
-    }
-
-    fn row(&self) -> Result<ErrorRow, ProfileError> {
-        let code =
-            self.get("code")?.map(|code| code.value.as_i64().ok_or_else(|| code.wrong("a whole number")));
-        let words = self.get("words")?.map(|words| words.words()).transpose()?.unwrap_or_default();
-        let row = ErrorRow {
-            code: code.transpose()?,
-            words: words.iter().map(|word| word.to_lowercase()).collect(),
-            meaning: self.needed("reading")?.one_of(
-                &READINGS,
-                "\"lost\", \"busy-elsewhere\", \"login-needed\", \"worker-died\" or \"broken\"",
-            )?,
-        };
-        // A row that matches everything would hide every row below it.
-        if row.code.is_none() && row.words.is_empty() {
-            return Err(self.wrong("an object with a code, with words, or with both"));
-        }
-        Ok(row)
-    }
-
-    fn boolean(&self) -> Result<bool, ProfileError> {
-        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
-    }
-
-    fn seconds(&self) -> Result<Duration, ProfileError> {
-        let seconds = self.value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_START);
-        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        limit
-            .filter(|limit| !limit.is_zero())
-            .ok_or_else(|| self.wrong("a number of seconds above 0, a day at most"))
-    }
-
-    fn one_of<T: Copy>(&self, words: &[(&str, T)], expected: &'static str) -> Result<T, ProfileError> {
-        let said = self.value.as_str();
-        let found = words.iter().find(|(word, _)| said == Some(*word));
-        found.map(|(_, value)| *value).ok_or_else(|| self.wrong(expected))
-    }
+fn one_of<T: Copy>(node: &JsonNode<'_>, words: &[(&str, T)]) -> Result<T, WrongMember> {
+    let names: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let expected = || match names.split_last() {
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    };
+    let find = |name: &str| words.iter().find(|(word, _)| name == *word).map(|(_, value)| *value);
+    node.parsed(&expected(), find)
 }

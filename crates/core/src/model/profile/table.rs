@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{AgentProfile, parse};
-use crate::model::{AgentSpec, ErrorMeaning, profile};
+use super::AgentProfile;
+use crate::model::{AgentSpec, ErrorMeaning, JsonNode, WrongMember, profile};
 
 static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
     let table = serde_json::from_str(include_str!("agents.json")).unwrap_or_default();
@@ -44,22 +44,19 @@ impl Profiles {
         &self.any
     }
 
-    pub(super) fn of_table(table: &Value) -> Result<Self, super::ProfileError> {
-        let root = parse::ProfileMember::root(table);
-        let any = match root.get("any")? {
-            Some(any) => any.profile()?,
-            None => AgentProfile::default(),
-        };
-        let known = |entry: &parse::ProfileMember<'_>| {
+    pub(super) fn of_table(table: &Value) -> Result<Self, WrongMember> {
+        let table = JsonNode::root(table, "the table").object("an object")?;
+        let known = |entry: &JsonNode<'_>| {
+            let members = entry.object("an object")?;
             Ok(KnownAgent {
-                name: entry.needed("agent")?.word()?,
-                commands: entry.needed("commands")?.words()?,
-                info: entry.needed("info")?.words()?,
-                profile: entry.needed("profile")?.profile()?,
+                name: members.needed("agent").word()?,
+                commands: members.needed("commands").words()?,
+                info: members.needed("info").words()?,
+                profile: AgentProfile::read(&members.needed("profile"))?,
             })
         };
-        let agents = root.needed("agents")?.items()?.iter().map(known).collect::<Result<_, _>>()?;
-        Ok(Self { any, agents })
+        let agents = table.needed("agents").array()?.iter().map(known).collect::<Result<_, _>>()?;
+        Ok(Self { any: table.read("any", AgentProfile::read)?.unwrap_or_default(), agents })
     }
 
     /// The profile of an agent: the user's over the built-in one over the default. The agent is recognised by its

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::AgentSpec;
+use crate::model::{AgentSpec, WrongMember};
 
 fn parse(value: &Value) -> Result<AgentProfile, String> {
     AgentProfile::parse(value).map_err(|error| error.to_string())
@@ -232,9 +232,9 @@ proptest! {
     fn any_json_is_a_profile_or_an_error_with_its_member(value in any_json()) {
         match AgentProfile::parse(&value) {
             Ok(profile) => prop_assert_eq!(AgentProfile::parse(&profile.to_json()), Ok(profile)),
-            Err(ProfileError { member, .. }) => {
+            Err(WrongMember { path: member, .. }) => {
                 let path = member.replace('[', "/").replace([']'], "").replace('.', "/");
-                let names_it = member.is_empty()
+                let names_it = member == "a profile"
                     || value.pointer(&format!("/{path}")).is_some()
                     || member.ends_with("reading");
                 prop_assert!(names_it, "{} in {}", member, value);

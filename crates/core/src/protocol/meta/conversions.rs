@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::engine::SessionStatus;
 use crate::machine::WakeOutcome;
 use crate::model::{
-    AbsolutePath, AgentMemory, AgentProfile, AgentSpec, Fallback, LoginPolicy, ProfileError, ProtocolVersion,
-    Setting, WakeOptions,
+    AbsolutePath, AgentMemory, AgentProfile, AgentSpec, Fallback, LoginPolicy, ProtocolVersion, Setting,
+    WakeOptions, WrongMember,
 };
 
 use super::{
@@ -116,9 +116,9 @@ impl From<&AgentSpec> for AgentMeta {
 }
 
 impl TryFrom<serde_json::Value> for ProfileMeta {
-    type Error = ProfileError;
+    type Error = WrongMember;
 
-    fn try_from(value: serde_json::Value) -> Result<Self, ProfileError> {
+    fn try_from(value: serde_json::Value) -> Result<Self, WrongMember> {
         AgentProfile::parse(&value).map(|profile| Self(Arc::new(profile)))
     }
 }

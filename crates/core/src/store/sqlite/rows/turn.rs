@@ -52,7 +52,7 @@ const UNASKED: usize = 20;
 fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, SqliteFault> {
     let tools = match cells.optional_text(TOOL_POLICY)? {
         None => None,
-        Some(text) => Some(ToolPolicy::read(text).map_err(|_| cells.unknown(TOOL_POLICY))?.into()),
+        Some(text) => Some(ToolPolicy::parse(text).map_err(|_| cells.unknown(TOOL_POLICY))?.into()),
     };
     let unasked = match cells.optional_text(UNASKED)?.map(UnattendedPolicy::parse) {
         None => UnattendedPolicy::Deny,

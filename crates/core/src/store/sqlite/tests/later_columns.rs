@@ -14,7 +14,7 @@ pub(super) fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
-    ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
+    ended.policy.tools = Some(Arc::new(ToolPolicy::parse(r#"{"autoDeny":["edit"]}"#).unwrap()));
     ended.policy.unasked = UnattendedPolicy::Wait;
     ended.wake_options = WakeOptions { fallback: Fallback::Never, carry_history: true };
     let millis = std::time::Duration::from_millis;
