@@ -173,13 +173,15 @@ impl SharedFlags {
         if let Some((_, below)) = matches.subcommand() {
             return Self::new(below);
         }
-        if matches.try_contains_id("agent").is_ok() {
+        // A flag without a value has a default, so it is there if the command defines it.
+        let defines = |flag: &str| matches.ids().any(|id| id == flag);
+        if defines("approve_all") {
             // A session's name is an argument or a flag, by the command.
             let names = ["positional", "session_name", "session", "name"];
             let name = names.iter().find_map(|id| matches.try_get_one::<String>(id).ok()?.cloned());
             return Ok(Self::Session(Box::new(SessionArgs::from_arg_matches(matches)?), name));
         }
-        if matches.try_contains_id("format").is_ok() {
+        if defines("json_strict") {
             return Ok(Self::Output(OutputArgs::from_arg_matches(matches)?));
         }
         Ok(Self::Nothing)
