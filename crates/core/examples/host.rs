@@ -15,13 +15,13 @@ use acpx_core::client::READY;
 use acpx_core::engine::EngineSettings;
 use acpx_core::home::{HostLock, HostPlace};
 use acpx_core::host;
-use acpx_core::host::{Around, ClientPatience, HostSetup};
+use acpx_core::host::{Around, ClientTimeouts, HostSetup};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
 use acpx_core::protocol::last_words;
 use acpx_core::tools::GracePeriods;
 
 /// How long the host before may take to go.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,21 +29,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS [ASK_OTHERS_MILLIS STALL_MILLIS]".into());
     };
     let place = HostPlace::new(PathBuf::from(home), None, Path::new(runtime));
-    match HostLock::contend(&place, PATIENCE) {
+    match HostLock::contend(&place, TAKEOVER_TIMEOUT) {
         Ok(Some(lock)) => {
             let millis = Duration::from_millis;
-            let patience = match &arguments[4..] {
-                [ask_others, stall] => ClientPatience {
-                    before_others_are_asked: millis(ask_others.parse()?),
-                    before_it_goes: millis(stall.parse()?),
+            let client_timeouts = match &arguments[4..] {
+                [ask_others, stall] => ClientTimeouts {
+                    ask_others: millis(ask_others.parse()?),
+                    disconnect: millis(stall.parse()?),
                 },
-                _ => ClientPatience::default(),
+                _ => ClientTimeouts::default(),
             };
             let setup = HostSetup {
                 place,
                 version: "example".to_owned(),
                 linger: millis(linger.parse()?),
-                patience,
+                client_timeouts,
                 settings: EngineSettings {
                     idle: Some(millis(idle.parse()?)),
                     cancel_grace: millis(300),

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long something may take to be told. Only an agent that hangs takes so long.
-const PATIENCE: Duration = Duration::from_mins(2);
+const UPDATE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Heard {
             if let Some(found) = wanted(&mut self.0.0.lock()) {
                 return found;
             }
-            timeout(PATIENCE, changed).await.expect("it is told in time");
+            timeout(UPDATE_TIMEOUT, changed).await.expect("it is told in time");
         }
     }
 

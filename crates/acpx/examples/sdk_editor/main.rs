@@ -158,9 +158,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let words = words::known(words).ok_or("there are the words of demo and of model")?;
     let mut life = Life { cwd: PathBuf::from(cwd), words, session: String::new(), said: Vec::new() };
-    let is_first = version == "1";
+    let is_v1 = version == "1";
     let (process, agent) = Process::start(command)?;
-    if is_first {
+    if is_v1 {
         v1::as_editor(agent, async |editor| life.begin(&editor).await).await?;
     } else {
         v2::as_editor(agent, async |editor| life.begin(&editor).await).await?;
@@ -168,7 +168,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(process);
     step("kill");
     let (_process, agent) = Process::start(command)?;
-    if is_first {
+    if is_v1 {
         v1::as_editor(agent, async |editor| life.go_on(&editor).await).await?;
     } else {
         v2::as_editor(agent, async |editor| life.go_on(&editor).await).await?;

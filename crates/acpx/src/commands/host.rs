@@ -9,7 +9,7 @@ use acpx_core::client::{HostClient, READY};
 use acpx_core::engine::EngineSettings;
 use acpx_core::home::{HostLock, HostPlace};
 use acpx_core::host;
-use acpx_core::host::{ClientPatience, HostSetup};
+use acpx_core::host::{ClientTimeouts, HostSetup};
 use acpx_core::model::{McpServer, Timestamp};
 use acpx_core::protocol::HostError;
 use acpx_core::tools::{SweepReport, SweptProcess};
@@ -176,7 +176,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         place: place.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         linger: LINGER,
-        patience: ClientPatience::default(),
+        client_timeouts: ClientTimeouts::default(),
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
             keep_programs: Config::load(place.home())?.keep_programs.into(),

@@ -16,7 +16,7 @@ use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
 /// How long a host may take to report the pending requests of one session.
-const PATIENCE: Duration = Duration::from_secs(2);
+const HOST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<(), CliError> {
@@ -47,6 +47,6 @@ pub(super) async fn of_record(locator: &HostLocator, record: &Record) -> Vec<Pen
         let params = PendingParams { session_id: Some(record.id.to_string()) };
         client.call::<PendingMeta>(METHOD, &params).await.ok()
     };
-    let answered = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+    let answered = tokio::time::timeout(HOST_TIMEOUT, asked).await.ok().flatten();
     answered.map(|pending| pending.questions).unwrap_or_default()
 }

@@ -245,7 +245,7 @@ async fn is_accepted(record: &Record, submission: &PromptSubmission) -> bool {
 /// How many of the last events to search for a request without a reply.
 const LAST: u64 = 31;
 /// How long the host may take to report the agent's state. The prompt waits for that.
-const PATIENCE: Duration = Duration::from_millis(250);
+const WAIT_REASON_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The agent's state for the notice: a live process may be ending, and the prompt then goes to another one. A failed
 /// lookup does not stop the prompt.
@@ -265,7 +265,7 @@ async fn agent_word(
     if settings.mode.format == Format::Quiet || !is_doubtful.await.unwrap_or(false) {
         return AgentReadiness::Connected;
     }
-    let waits = wait_reason::request(locator, record, record.updated_at, PATIENCE).await;
+    let waits = wait_reason::request(locator, record, record.updated_at, WAIT_REASON_TIMEOUT).await;
     let has_to_go = waits.is_some_and(|waiting| waiting.what == WaitReasonMeta::AGENT_END);
     if has_to_go { AgentReadiness::Starting } else { AgentReadiness::Connected }
 }

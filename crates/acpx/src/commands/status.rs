@@ -17,7 +17,7 @@ use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_
 use crate::session::settings::CommandSettings;
 
 /// How long the host may take to report what a session waits for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_REASON_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Shows the selected session. A missing session is a result, not an error.
 pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
@@ -45,7 +45,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
         let host_lives = (has_turns || is_in_doubt) && listens(&locator.place);
         let waiting = if host_lives {
-            request(&locator, &record, Timestamp::since_1970(since_1970()), PATIENCE).await
+            request(&locator, &record, Timestamp::since_1970(since_1970()), WAIT_REASON_TIMEOUT).await
         } else {
             // A sent turn without a host has ended; the next host sends the queued ones.
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);

@@ -1,4 +1,4 @@
-//! Hints that depend on more than the error's code. All others are in the table of codes.
+//! Hints that depend on more than the error's code. All others are in the table of [`ErrorCode`].
 
 use std::borrow::Cow;
 use std::io;

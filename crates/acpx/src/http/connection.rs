@@ -121,8 +121,8 @@ impl HttpConnection {
     async fn idle(&self) {
         loop {
             let due = || {
-                let (used, patience) = *self.used.borrow();
-                used + patience
+                let (used, idle_limit) = *self.used.borrow();
+                used + idle_limit
             };
             tokio::time::sleep_until(due()).await;
             if self.streams().has_reader() {

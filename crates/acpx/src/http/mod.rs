@@ -3,7 +3,7 @@
 //!
 //! No ACP method is implemented here. A remote client is connected to the host by the same bridge as a local editor.
 //! These modules decide which requests are admitted ([`guard`], [`tokens`], [`owner`]), limit what each client may use
-//! ([`bounds`], [`patient`]), and carry lines over WebSocket and HTTP. The host knows that a client is remote and
+//! ([`bounds`], [`timeouts`]), and carry lines over WebSocket and HTTP. The host knows that a client is remote and
 //! decides what it may do.
 
 pub(crate) mod address;

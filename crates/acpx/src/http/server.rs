@@ -50,7 +50,7 @@ const ROOM: usize = 256 << 20;
 /// Buffer size of the pipe between a client and its bridge.
 const PIPE: usize = 64 * 1024;
 /// Timeout of the TLS handshake and of a request's headers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request's headers.
 const HEAD: usize = 64 * 1024;
 /// Maximum number of concurrent requests per socket; each event stream is one.
@@ -173,7 +173,7 @@ impl HttpServer {
                 client,
                 approve_all: allowance.approve_all,
                 stdio_servers: allowance.stdio_servers,
-                besides: allowance.agent_fields,
+                extra_params: allowance.agent_fields,
                 ..RemoteClientMeta::default()
             },
             hosts,
@@ -244,7 +244,7 @@ impl HttpServer {
         match tls {
             None => self.serve_http(ends, stream).await,
             Some(tls) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                if let Ok(Ok(stream)) = tokio::time::timeout(PEER_TIMEOUT, tls.accept(stream)).await {
                     self.serve_http(ends, stream).await;
                 }
             }
@@ -256,15 +256,15 @@ impl HttpServer {
         ends: SocketAddresses,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) {
-        let io = TokioIo::new(ObservedStream::new(stream, StreamDeadlines::new(PATIENCE)));
+        let io = TokioIo::new(ObservedStream::new(stream, StreamDeadlines::new(PEER_TIMEOUT)));
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(PEER_TIMEOUT).max_buf_size(HEAD);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(HEAD).unwrap_or(u32::MAX))
             .max_concurrent_streams(REQUESTS)
-            .keep_alive_interval(PATIENCE);
+            .keep_alive_interval(PEER_TIMEOUT);
         let stopped = self.stopped();
         let service = service_fn(move |request| {
             let server = Arc::clone(&self);

@@ -73,18 +73,18 @@ mod tests {
     use super::super::observed_stream::ObservedStream;
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
     async fn client_that_sends_too_few_first_bytes_times_out() {
         for sent in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n"] {
             let (near, mut far) = duplex(1024);
-            let mut near = ObservedStream::new(near, StreamDeadlines::new(PATIENCE));
+            let mut near = ObservedStream::new(near, StreamDeadlines::new(LIMIT));
             far.write_all(sent.as_bytes()).await.unwrap();
             let began = Instant::now();
             let mut received = Vec::new();
             let error = near.read_to_end(&mut received).await.unwrap_err();
-            assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, PATIENCE), "{sent}");
+            assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, LIMIT), "{sent}");
             assert_eq!(received, sent.as_bytes());
         }
     }
@@ -92,26 +92,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn client_may_be_silent_after_its_first_bytes() {
         let (near, mut far) = duplex(1024);
-        let mut near = ObservedStream::new(near, StreamDeadlines::new(PATIENCE));
+        let mut near = ObservedStream::new(near, StreamDeadlines::new(LIMIT));
         far.write_all(&[b'x'; FIRST_BYTES]).await.unwrap();
         near.read_exact(&mut [0; FIRST_BYTES]).await.unwrap();
-        let silence = tokio::time::timeout(PATIENCE * 10, near.read_u8()).await;
+        let silence = tokio::time::timeout(LIMIT * 10, near.read_u8()).await;
         assert!(silence.is_err(), "{silence:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn stalled_write_times_out_and_a_late_reader_does_not() {
         let (near, mut far) = duplex(8);
-        let mut near = ObservedStream::new(near, StreamDeadlines::new(PATIENCE));
+        let mut near = ObservedStream::new(near, StreamDeadlines::new(LIMIT));
         near.write_all(&[0; 8]).await.unwrap();
         let late = async {
-            tokio::time::sleep(PATIENCE / 2).await;
+            tokio::time::sleep(LIMIT / 2).await;
             far.read_exact(&mut [0; 8]).await.unwrap();
         };
         let (written, ()) = tokio::join!(near.write_all(&[0; 8]), late);
         written.unwrap();
         let began = Instant::now();
         let error = near.write_all(&[0; 8]).await.unwrap_err();
-        assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, PATIENCE));
+        assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, LIMIT));
     }
 }

@@ -45,7 +45,7 @@ const SHORT_FAREWELL: Duration = Duration::from_secs(2);
 /// How long the host may be silent before it is probed: turns may take hours.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the host may take to answer a probe. It may be suspended, or blocked on its disk.
-const PROBE_PATIENCE: Duration = Duration::from_mins(2);
+const PROBE_TIMEOUT: Duration = Duration::from_mins(2);
 /// How many messages in a row may delay the handling of a signal.
 const BURST: usize = 256;
 /// How often a request is retried because the host disconnected.
@@ -54,7 +54,7 @@ const TRIES: usize = 10;
 /// A command's exchange with its host.
 pub(crate) struct HostSession<'a> {
     pub(crate) console: &'a mut Console<'static>,
-    patience: InterruptWatcher,
+    interrupts: InterruptWatcher,
     /// Locates the host; `None` for a host in this process.
     reach: Option<&'a HostLocator>,
     /// The part of a session to show.
@@ -155,16 +155,16 @@ impl<'a> HostSession<'a> {
     /// An exchange with the host found by `reach`, or with one in this process.
     pub(crate) fn new(
         console: &'a mut Console<'static>,
-        patience: InterruptWatcher,
+        interrupts: InterruptWatcher,
         reach: Option<&'a HostLocator>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
         Self {
             console,
-            patience,
+            interrupts,
             reach,
             shown: None,
-            silence: (SILENCE, PROBE_PATIENCE),
+            silence: (SILENCE, PROBE_TIMEOUT),
             silent_at,
             is_probed: false,
             burst: 0,
@@ -223,8 +223,8 @@ impl<'a> HostSession<'a> {
 
     /// Connects to the host, starting it if necessary.
     pub(crate) async fn host(&mut self, reach: &HostLocator) -> Result<HostClient, HostSessionError> {
-        self.patience.allow(Duration::ZERO);
-        let reached = self.patience.during(reach.host(self.console)).await;
+        self.interrupts.allow(Duration::ZERO);
+        let reached = self.interrupts.during(reach.host(self.console)).await;
         let client = reached.map_err(|stop| HostSessionError::stopped(stop, "reaching the host"))??;
         self.reset_silence();
         Ok(client)
@@ -235,7 +235,7 @@ impl<'a> HostSession<'a> {
         &mut self,
         work: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, HostSessionError> {
-        let done = self.patience.during(work).await.map_err(HostSessionError::Stopped)??;
+        let done = self.interrupts.during(work).await.map_err(HostSessionError::Stopped)??;
         self.reset_silence();
         Ok(done)
     }
@@ -262,10 +262,10 @@ impl<'a> HostSession<'a> {
         agent: &str,
         record: Option<&str>,
     ) -> Result<Box<str>, HostSessionError> {
-        self.patience.allow(EXPLANATION);
+        self.interrupts.allow(EXPLANATION);
         let of = record.map(|record| (record, agent));
         let started = self.ask(client, method, params, waiting_for(agent), of).await;
-        self.patience.allow(Duration::ZERO);
+        self.interrupts.allow(Duration::ZERO);
         started
     }
 
@@ -331,7 +331,7 @@ impl<'a> HostSession<'a> {
         method: &str,
         params: &impl Serialize,
     ) -> Result<RpcId, HostSessionError> {
-        Ok(self.patience.during(client.ask(method, params)).await.map_err(HostSessionError::Stopped)??)
+        Ok(self.interrupts.during(client.ask(method, params)).await.map_err(HostSessionError::Stopped)??)
     }
 
     /// Sends the prompt and shows the turn to its end, or returns once it is accepted. The host enforces the turn's
@@ -342,9 +342,9 @@ impl<'a> HostSession<'a> {
         record: &str,
         asking: &PromptSubmission,
     ) -> Result<PromptOutcome, HostSessionError> {
-        let params = asking.params(record, self.patience.spent());
+        let params = asking.params(record, self.interrupts.spent());
         let request = self.send(client, "session/prompt", &params).await?;
-        self.patience.allow(FAREWELL);
+        self.interrupts.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
         let mut accepted = false;
         if self.stopped.is_some() {
@@ -450,7 +450,7 @@ impl<'a> HostSession<'a> {
                         None => continue,
                     },
                     said = client.next() => said.ok_or(HostSessionError::Lost)?,
-                    stop = self.patience.over() => return Ok(self.stop(stop)),
+                    stop = self.interrupts.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(HostSessionEvent::Waited),
                     () = sleep_until(self.silent_at) => match self.probe(client).await? {
                         Some(stop) => return Ok(HostSessionEvent::Stop(stop)),
@@ -510,7 +510,7 @@ impl<'a> HostSession<'a> {
         self.is_probed = true;
         self.silent_at = Instant::now() + self.silence.1;
         // The reply arrives in the normal stream, and no request waits for it.
-        match self.patience.during(client.ask("_acpx/host/status", &json!({}))).await {
+        match self.interrupts.during(client.ask("_acpx/host/status", &json!({}))).await {
             Err(stop) => Ok(Some(stop)),
             Ok(request) => Ok(request.map(|_| None)?),
         }

@@ -1,5 +1,4 @@
-//! Finds sessions for commands that only read. The command opens the store itself and starts no process; a missing
-//! store has no sessions.
+//! Finds the session that a command means, in the store, without a host. A missing store has no sessions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -233,7 +232,7 @@ impl RecordLookup {
         let (agent, cwd) = (record.agent.clone(), record.cwd.as_path().to_owned());
         let environment = settings.environment();
         let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
-        let build = timeout(LOOK, look).await.ok().and_then(Result::ok).flatten();
+        let build = timeout(CHECK_TIMEOUT, look).await.ok().and_then(Result::ok).flatten();
         Ok(build.is_some_and(|build| last.iter().any(|last| has_answered(&build, last))))
     }
 
@@ -265,8 +264,8 @@ pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsa
     }))
 }
 
-/// How long to check for missing directories.
-const LOOK: Duration = Duration::from_secs(2);
+/// Timeout of the checks for missing directories and for the agent's build.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many of the last events to search for usage: agents report it with every answer, or never.
 pub(crate) const LOOKED_THROUGH: u64 = 511;
@@ -293,7 +292,7 @@ fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool
 pub(crate) async fn lost_among(records: Vec<Record>) -> Vec<Record> {
     let is_lost = |record: &Record| !record.cwd.as_path().is_dir();
     let look = tokio::task::spawn_blocking(move || records.into_iter().filter(is_lost).collect());
-    timeout(LOOK, look).await.ok().and_then(Result::ok).unwrap_or_default()
+    timeout(CHECK_TIMEOUT, look).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// Whether lookup finds a record under this name, or under none.
@@ -318,7 +317,8 @@ pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> R
         id_of(settings).filter(|_| matches!(remedy.alternatives, Alternatives::None | Alternatives::Remote))
     {
         // No session can be created under such a name.
-        let remedy = if remedy.alternatives == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
+        let remedy =
+            if remedy.alternatives == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
         return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
     let walk = ScopeDirectories::from(settings.cwd.as_path())?;

@@ -187,14 +187,14 @@ impl PromptSubmission {
 impl PromptCompletion {
     /// The result of a stored turn, for a command that lost its host.
     pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
-        let result = PromptResult::of_turn(identity.into(), turn, None).explained();
+        let result = PromptResult::of_turn(identity.into(), turn, None).with_denial();
         Self { exit: result.exit(), result }
     }
 
     fn new(mut result: PromptResult, stop: Option<InterruptReason>, agent: &str) -> Self {
         match stop {
             None => {
-                let result = result.explained();
+                let result = result.with_denial();
                 Self { exit: result.exit(), result }
             }
             Some(InterruptReason::Signalled | InterruptReason::Terminated | InterruptReason::HungUp) => {

@@ -24,7 +24,7 @@ use crate::error::CliError;
 use crate::output::Console;
 
 /// How long to wait for a host that is starting or stopping.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often to check for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -109,7 +109,7 @@ pub(crate) async fn take(
     mode: ImportMode,
     talk: &mut HostSession<'_>,
 ) -> Result<ImportMeta, CliError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TAKEOVER_TIMEOUT;
     loop {
         let asked = talk.persist(async |talk| {
             let Some(mut client) = talk.during(reach.running()).await? else { return Ok(None) };

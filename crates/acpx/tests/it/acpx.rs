@@ -18,7 +18,7 @@ use crate::started_process::Started;
 /// How often a condition is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a condition may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A home and a directory to work in.
 pub(crate) struct Place {
@@ -35,7 +35,7 @@ pub(crate) struct Done {
 
 /// Waits for a condition, and fails if it never comes.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(LOOK_AGAIN);

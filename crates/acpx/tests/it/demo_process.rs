@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 /// Longer than any answer takes; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running demo agent, killed with the value.
 pub(crate) struct DemoProcess {
@@ -123,7 +123,7 @@ impl RawClient {
 
     /// The next message, or nothing when the agent has ended its output.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("the agent says something");
+        let line = timeout(TIMEOUT, self.lines.next_line()).await.expect("the agent says something");
         line.unwrap().map(|line| serde_json::from_str(&line).expect("stdout carries only the protocol"))
     }
 

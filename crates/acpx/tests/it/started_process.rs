@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::acpx::Done;
 
 /// How long a line may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How many lines a command may be ahead of its test; then it waits.
 const LINES: usize = 1024;
@@ -88,7 +88,7 @@ impl Lines {
 
     fn wait_for(&mut self, words: &str) -> String {
         loop {
-            let line = self.coming.recv_timeout(PATIENCE);
+            let line = self.coming.recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
             self.seen.push_str(&line);
             if line.contains(words) {

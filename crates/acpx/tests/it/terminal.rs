@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// How long something may take to be shown. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// How many pieces a command may be ahead of its test; then it waits.
 const PIECES: usize = 1024;
 
@@ -70,7 +70,7 @@ impl OnTerminal {
     /// Waits until something is shown, after what was waited for before.
     pub(crate) fn wait_for(&mut self, words: &str) {
         while !self.shown.contains(words) {
-            let piece = self.screen.recv_timeout(PATIENCE);
+            let piece = self.screen.recv_timeout(TIMEOUT);
             let piece = piece.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
             self.take(&piece);
         }
@@ -91,7 +91,7 @@ impl OnTerminal {
 
     /// Waits for its end; its exit code.
     pub(crate) fn done(&mut self) -> Option<i32> {
-        while let Ok(piece) = self.screen.recv_timeout(PATIENCE) {
+        while let Ok(piece) = self.screen.recv_timeout(TIMEOUT) {
             self.take(&piece);
         }
         self.child.wait().unwrap().code()

@@ -29,7 +29,7 @@ use crate::protocol::rpc_error::HostErrorResponse;
 use crate::tools::HOST_VARIABLE;
 
 /// How long a host may take to start, including its predecessor's shutdown.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often to retry while the socket's backlog is full.
 const CONNECT_RETRY: Duration = Duration::from_millis(5);
 /// How many bytes of a failing host's output are read.
@@ -73,7 +73,7 @@ async fn listening(place: &HostPlace, supported: ProtocolRange) -> Result<Option
 
 /// Initializes the connection, with a timeout in case the host hangs.
 async fn initialize(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    let client = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
+    let client = tokio::time::timeout(START_TIMEOUT, HostClient::start(socket)).await;
     client.unwrap_or_else(|_| Err(silent(place)))
 }
 
@@ -109,7 +109,7 @@ async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
 
 /// Connects to a socket. Waits while its backlog is full.
 async fn connect_socket(socket: &Path) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         match UnixStream::connect(socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
@@ -141,7 +141,7 @@ impl Launcher {
     where
         L: Future<Output = Result<Option<T>, HostError>>,
     {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             match find().await {
                 Ok(Some(found)) => return Ok(found),
@@ -183,7 +183,7 @@ impl Launcher {
         if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
             let read = async { stdout.take(OUTPUT_BYTES).read_to_end(&mut output).await };
-            match tokio::time::timeout(PATIENCE, read).await {
+            match tokio::time::timeout(START_TIMEOUT, read).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
                 Err(_) => return Err(silent(place)),
             }
@@ -238,7 +238,7 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
             client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
         Ok(answer.stopping.unwrap_or(true))
     };
-    match tokio::time::timeout(PATIENCE, request).await {
+    match tokio::time::timeout(START_TIMEOUT, request).await {
         // It exited by itself.
         Ok(Err(HostError::Lost)) => Ok(true),
         Ok(answered) => answered,

@@ -76,8 +76,8 @@ impl HostLock {
 
     /// Takes the lock, or returns `None` if another host holds it and listens. Waits for a host that is shutting down.
     /// Blocks the thread.
-    pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
-        let deadline = Instant::now() + patience;
+    pub fn contend(place: &HostPlace, timeout: Duration) -> Result<Option<Self>, HostError> {
+        let deadline = Instant::now() + timeout;
         loop {
             let lock = Self::try_take(place)?;
             if lock.is_some() || listens(place) {

@@ -60,19 +60,16 @@ const LAST_TASKS: Duration = Duration::from_secs(2);
 
 /// How long the host waits for a client that reads nothing. Such a client does not delay the updates of others.
 #[derive(Debug, Clone, Copy)]
-pub struct ClientPatience {
+pub struct ClientTimeouts {
     /// Before permission requests of its turns are sent to the other clients as well.
-    pub before_others_are_asked: Duration,
+    pub ask_others: Duration,
     /// Before the host closes its connection.
-    pub before_it_goes: Duration,
+    pub disconnect: Duration,
 }
 
-impl Default for ClientPatience {
+impl Default for ClientTimeouts {
     fn default() -> Self {
-        Self {
-            before_others_are_asked: Duration::from_secs(30),
-            before_it_goes: crate::protocol::limits::STALL_LIMIT,
-        }
+        Self { ask_others: Duration::from_secs(30), disconnect: crate::protocol::limits::STALL_LIMIT }
     }
 }
 
@@ -84,7 +81,7 @@ pub struct Host {
     background: BackgroundTasks,
     responders: Arc<Responders>,
     turn_owners: Arc<TurnOwners>,
-    patience: ClientPatience,
+    client_timeouts: ClientTimeouts,
     quota: Arc<SessionQuota>,
     confined_records: ConfinedRecords,
     /// The next connection's number.
@@ -122,7 +119,7 @@ impl Host {
             server_file,
             None,
             version.into(),
-            ClientPatience::default(),
+            ClientTimeouts::default(),
         ))
     }
 
@@ -132,7 +129,7 @@ impl Host {
         server_file: ServerFile,
         importer: Option<Importer>,
         version: String,
-        patience: ClientPatience,
+        client_timeouts: ClientTimeouts,
     ) -> Self {
         Self {
             started_at: engine.now(),
@@ -140,9 +137,9 @@ impl Host {
             store,
             scope_locks: ScopeLocks::default(),
             background: BackgroundTasks::default(),
-            responders: Arc::new(Responders::new(patience.before_others_are_asked)),
+            responders: Arc::new(Responders::new(client_timeouts.ask_others)),
             turn_owners: Arc::default(),
-            patience,
+            client_timeouts,
             quota: Arc::default(),
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Agents may store a turn shortly after they answered it; a change within this time is not another program's.
-const TAIL: Duration = Duration::from_secs(2);
+const LATE_STORE_TIME: Duration = Duration::from_secs(2);
 
 impl SessionMachine {
     /// Starts the agent for the queued prompts and waiting requests, with their merged options.
@@ -114,7 +114,7 @@ impl SessionMachine {
         };
         let created = self.lineage.as_ref().map(|lineage| lineage.current().from);
         let ours = self.progress.last_message_at.or(created);
-        let is_changed = changed.zip(ours).is_some_and(|(theirs, ours)| theirs.since(ours) > TAIL);
+        let is_changed = changed.zip(ours).is_some_and(|(theirs, ours)| theirs.since(ours) > LATE_STORE_TIME);
         // Another program has prompted the session.
         self.progress.is_prompted |= is_changed;
         self.descend(now, ladder, if is_changed { Rung::Load } else { self.preferred_rung() });

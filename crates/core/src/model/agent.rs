@@ -142,7 +142,7 @@ impl AgentSpec {
     }
 
     /// How long it may take to answer a setup request: as configured, else as its profile says, else the default.
-    pub(crate) fn patience(&self, profile: &AgentProfile) -> Duration {
+    pub(crate) fn effective_start_timeout(&self, profile: &AgentProfile) -> Duration {
         self.start_timeout.or(profile.start_timeout).unwrap_or(Self::DEFAULT_START_TIMEOUT)
     }
 
@@ -278,10 +278,10 @@ mod tests {
         let seconds = Duration::from_secs;
         let slow = AgentProfile { start_timeout: Some(seconds(300)), ..AgentProfile::default() };
         let agent = || AgentSpec::new("a", [""; 0]);
-        assert_eq!(agent().patience(&AgentProfile::default()), seconds(120));
-        assert_eq!(agent().patience(&slow), seconds(300));
+        assert_eq!(agent().effective_start_timeout(&AgentProfile::default()), seconds(120));
+        assert_eq!(agent().effective_start_timeout(&slow), seconds(300));
         for said in [7, 120, 400].map(seconds) {
-            assert_eq!(agent().with_start_timeout(said).patience(&slow), said);
+            assert_eq!(agent().with_start_timeout(said).effective_start_timeout(&slow), said);
         }
     }
 

@@ -13,6 +13,6 @@ const ENVELOPE: usize = 64 * 1024;
 /// The limits of a connection between client and host: a line that fits between host and agent fits here too.
 pub(crate) fn limits() -> WireLimits {
     let limits = WireLimits::default();
-    let write_patience = Some(STALL_LIMIT);
-    WireLimits { line_bytes: limits.line_bytes + ENVELOPE, write_patience, ..limits }
+    let write_timeout = Some(STALL_LIMIT);
+    WireLimits { line_bytes: limits.line_bytes + ENVELOPE, write_timeout, ..limits }
 }

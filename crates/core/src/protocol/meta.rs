@@ -149,8 +149,8 @@ pub struct RemoteClientMeta {
     #[serde(skip_serializing_if = "is_false")]
     pub stdio_servers: bool,
     /// Whether it may send unknown params and `_meta` through to its agent.
-    #[serde(skip_serializing_if = "is_false")]
-    pub besides: bool,
+    #[serde(rename = "besides", skip_serializing_if = "is_false")]
+    pub extra_params: bool,
 }
 
 /// In `session/new`.

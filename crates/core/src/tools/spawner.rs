@@ -32,7 +32,7 @@ const THREADS: usize = 8;
 /// size.
 const KEEP_BYTES: usize = 64 << 10;
 /// How long a start waits when no more threads may be created.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SPAWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A handle to the threads that start agents. The first start creates a thread; dropping the last handle ends them, and
 /// on Linux the kernel then kills the agents that they started.
@@ -142,12 +142,12 @@ impl Spawner {
     ) -> Result<T, StartError> {
         let thread = self.thread().await?;
         let (done, answer) = oneshot::channel();
-        let (spawner, way) = (Arc::downgrade(&self.0), thread.clone());
+        let (spawner, jobs) = (Arc::downgrade(&self.0), thread.clone());
         let work: SpawnJob = Box::new(move || {
             // A job whose caller has stopped waiting is not started.
             let result = (!done.is_closed()).then(work);
             // The thread becomes idle before the result is sent, so that the caller's next start finds it.
-            give_back(&spawner, way);
+            release(&spawner, jobs);
             if let Some(result) = result {
                 // If the caller has stopped waiting, the result is dropped, which kills the process.
                 drop(done.send(result));
@@ -165,9 +165,9 @@ impl Spawner {
         {
             return Ok(thread);
         }
-        match self.take_on()? {
+        match self.add_thread()? {
             Some(thread) => Ok(thread),
-            None => self.idle_within(PATIENCE).await.ok_or(StartError::Hanging),
+            None => self.idle_within(SPAWN_TIMEOUT).await.ok_or(StartError::Hanging),
         }
     }
 
@@ -178,7 +178,7 @@ impl Spawner {
     }
 
     /// Creates another thread, unless there are too many.
-    fn take_on(&self) -> io::Result<Option<SyncSender<SpawnJob>>> {
+    fn add_thread(&self) -> io::Result<Option<SyncSender<SpawnJob>>> {
         // The thread's name distinguishes its children from orphans. It may have 15 characters.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -187,24 +187,24 @@ impl Spawner {
             return Ok(None);
         }
         let name = format!("agents-{:x}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let (way, works) = sync_channel(1);
-        std::thread::Builder::new().name(name).spawn(move || serve(&works))?;
+        let (jobs, received) = sync_channel(1);
+        std::thread::Builder::new().name(name).spawn(move || serve(&received))?;
         threads.count += 1;
-        Ok(Some(way))
+        Ok(Some(jobs))
     }
 }
 
 /// Makes a thread available again. If the spawner was dropped, so is the last sender, and the thread ends.
-fn give_back(spawner: &Weak<SpawnerState>, way: SyncSender<SpawnJob>) {
+fn release(spawner: &Weak<SpawnerState>, jobs: SyncSender<SpawnJob>) {
     if let Some(inner) = spawner.upgrade() {
-        inner.threads.lock().idle.push(way);
+        inner.threads.lock().idle.push(jobs);
         inner.idle.add_permits(1);
     }
 }
 
 /// Runs jobs until the last sender is dropped.
-fn serve(works: &Receiver<SpawnJob>) {
-    while let Ok(work) = works.recv() {
+fn serve(received: &Receiver<SpawnJob>) {
+    while let Ok(work) = received.recv() {
         work();
     }
 }

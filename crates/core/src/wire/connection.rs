@@ -35,7 +35,7 @@ where
     let reader = WireReader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
     let tasks = Arc::new(Tasks {
         reader: tokio::spawn(reader.run()),
-        writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done, limits.write_patience)),
+        writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done, limits.write_timeout)),
     });
     let peer = Peer(Arc::new(SendHalf {
         outbox,
@@ -174,7 +174,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the peer has read nothing for longer than [`WireLimits::write_patience`]. Otherwise never completes.
+    /// Waits until the peer has read nothing for longer than [`WireLimits::write_timeout`]. Otherwise never completes.
     pub(crate) async fn stalled(&self) {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);

@@ -27,7 +27,7 @@ pub struct WireLimits {
     /// single line over the limit is enough.
     pub flood_bytes: u64,
     /// How long the peer may read nothing while data is queued, before writing fails. `None` means no limit.
-    pub write_patience: Option<Duration>,
+    pub write_timeout: Option<Duration>,
 }
 
 impl Default for WireLimits {
@@ -40,7 +40,7 @@ impl Default for WireLimits {
             garbage_lines: 32,
             garbage_line_bytes: 512,
             flood_bytes: 256 * MIB as u64,
-            write_patience: None,
+            write_timeout: None,
         }
     }
 }

@@ -19,10 +19,10 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
     writer: W,
     outbox: Arc<Outbox>,
     done: watch::Sender<bool>,
-    patience: Option<Duration>,
+    write_timeout: Option<Duration>,
 ) {
     let ending = WriterGuard { outbox, done };
-    let writer = TimedWriter { writer, patience, outbox: &ending.outbox };
+    let writer = TimedWriter { writer, write_timeout, outbox: &ending.outbox };
     if let Err(error) = write_all(writer).await {
         ending.outbox.write_failed(error);
     }
@@ -66,14 +66,14 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: TimedWriter<'_, W>) -> io:
 /// A stream whose peer must read something within a time limit.
 struct TimedWriter<'a, W> {
     writer: W,
-    patience: Option<Duration>,
+    write_timeout: Option<Duration>,
     outbox: &'a Outbox,
 }
 
 impl<W: AsyncWrite + Unpin> TimedWriter<'_, W> {
     async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let taken = within(self.patience, self.writer.write(bytes)).await?;
+            let taken = within(self.write_timeout, self.writer.write(bytes)).await?;
             if taken == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
@@ -84,17 +84,17 @@ impl<W: AsyncWrite + Unpin> TimedWriter<'_, W> {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        within(self.patience, self.writer.flush()).await
+        within(self.write_timeout, self.writer.flush()).await
     }
 }
 
 async fn within<T>(
-    patience: Option<Duration>,
+    write_timeout: Option<Duration>,
     writing: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
-    match patience {
+    match write_timeout {
         None => writing.await,
-        Some(patience) => timeout(patience, writing).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
+        Some(limit) => timeout(limit, writing).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
     }
 }
 

@@ -13,7 +13,7 @@ use acpx_core::model::{
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::TerminationOutcome;
 
-use super::{DoctorReport, patient_session};
+use super::{DoctorReport, session_with_timeout};
 use crate::config::{ConfigError, McpFile, ProgramSearch, find_program};
 use crate::error::{CliError, login_hint};
 use crate::output::Finding;
@@ -96,7 +96,7 @@ async fn examine(
     // Servers that cannot be used are reported separately.
     let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
     let mcp_servers = list.collect::<Vec<_>>().into();
-    let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
+    let with = NewSession { cwd, mcp_servers, ..session_with_timeout(settings) };
     let mut interrupts = InterruptWatcher::new(None)?;
     let seen = interrupts.during(Box::pin(engine.examine(with))).await?;
     Ok(seen.map_err(CliError::from))

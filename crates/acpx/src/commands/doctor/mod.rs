@@ -25,7 +25,7 @@ use crate::session::settings;
 use crate::session::settings::{CommandSettings, LazyConfig};
 
 /// How long each step waits for an agent by default.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Runs the checks and prints each finding at once.
 pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
@@ -70,9 +70,9 @@ pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode,
 }
 
 /// How to start the agent: like for a session, with longer timeouts.
-fn patient_session(settings: &CommandSettings) -> NewSession {
+fn session_with_timeout(settings: &CommandSettings) -> NewSession {
     let session = settings.new_session();
-    let agent = session.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
+    let agent = session.agent.clone().with_start_timeout(settings.timeout.unwrap_or(START_TIMEOUT));
     NewSession { agent, ..session }
 }
 

@@ -17,7 +17,7 @@ use crate::output::Finding;
 use crate::session::host_locator::for_agents;
 
 /// How long a server may take without --timeout: long enough for a first `npx` on a fast connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The check's name in the report.
 const CHECK: &str = "MCP connect";
@@ -38,7 +38,7 @@ pub(super) async fn look(
 ) -> Result<(), CliError> {
     let path = env::var_os("PATH");
     let around = ProgramSearch { cwd: cwd.as_path(), path: path.as_deref() };
-    let limit = timeout.unwrap_or(PATIENCE);
+    let limit = timeout.unwrap_or(SERVER_TIMEOUT);
     let connector = McpConnector::new(for_agents(), McpLimits { connect: limit, call: limit });
     let mut found = Vec::new();
     for name in servers.names() {

@@ -11,7 +11,7 @@ use acpx_core::model::{
 };
 use acpx_core::store::{MemoryStore, real_path};
 
-use super::{DoctorReport, patient_session};
+use super::{DoctorReport, session_with_timeout};
 use crate::agents;
 use crate::config::{McpFile, ProgramSearch};
 use crate::error::{CliError, NoSessionHelp, login_hint};
@@ -278,7 +278,7 @@ async fn listed(
     record: &Record,
 ) -> Result<Result<ListLookup, CliError>, CliError> {
     let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
-    let with = patient_session(settings);
+    let with = session_with_timeout(settings);
     let session = &record.lineage.current().session;
     let found =
         InterruptWatcher::new(None)?.during(Box::pin(engine.find_agent_session(&with, session))).await?;

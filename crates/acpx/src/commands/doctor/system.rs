@@ -19,7 +19,7 @@ use crate::session::settings;
 /// How long to scan the store.
 const LOOK: Duration = Duration::from_secs(10);
 /// How long a host may take to answer.
-const HOST_PATIENCE: Duration = Duration::from_secs(5);
+const HOST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs all of these checks.
 pub(super) async fn look(
@@ -145,7 +145,7 @@ fn runtime(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError>
 
 async fn running(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError> {
     let own = env!("CARGO_PKG_VERSION");
-    let finding = match tokio::time::timeout(HOST_PATIENCE, acpx_core::client::any_version(place)).await {
+    let finding = match tokio::time::timeout(HOST_TIMEOUT, acpx_core::client::any_version(place)).await {
         Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
         Ok(Ok(Some(_))) => {
             let info = acpx_core::home::published(place);

@@ -32,7 +32,7 @@ use super::{limits, tls};
 use http::Cookies;
 
 /// Timeout of each step of connecting, and of sending without progress.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of closing a connection.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -300,7 +300,7 @@ impl Relay {
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, RelayError> {
-        timeout(PATIENCE, work).await.map_err(|_| RelayError::Silent { address: self.place() })
+        timeout(PEER_TIMEOUT, work).await.map_err(|_| RelayError::Silent { address: self.place() })
     }
 
     fn foreign(&self, problem: &dyn fmt::Display) -> RelayError {

@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::task::JoinHandle;
 
 use super::chunked_body::{ChunkedBody, WAITING};
-use super::{ByteStream, PATIENCE, Relay, RelayError};
+use super::{ByteStream, PEER_TIMEOUT, Relay, RelayError};
 
 /// A task that is aborted on drop.
 struct Task(JoinHandle<()>);
@@ -114,7 +114,7 @@ impl Relay {
         request: Request<ChunkedBody>,
     ) -> Result<Result<Response<Body>, TrySendError<Request<ChunkedBody>>>, RelayError> {
         let taken = request.body().taken();
-        let sent = taken.while_moving(PATIENCE, line.send(request)).await;
+        let sent = taken.while_moving(PEER_TIMEOUT, line.send(request)).await;
         sent.ok_or_else(|| RelayError::Silent { address: self.place() })
     }
 
@@ -140,7 +140,7 @@ impl Relay {
         let io = TokioIo::new(stream);
         if is_http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder.timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_while_idle(true);
+            builder.timer(TokioTimer::new()).keep_alive_interval(PEER_TIMEOUT).keep_alive_while_idle(true);
             builder.max_send_buf_size(WAITING);
             let shaken = self.in_time(builder.handshake(io)).await?;
             let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
@@ -227,7 +227,7 @@ mod tests {
         let asked = RelayRequest { method: Method::POST, headers: &[], body };
         let (answer, _far) = tokio::join!(slow.ask(asked), reading);
         assert_eq!(answer.unwrap().response.status(), 202);
-        assert!(began.elapsed() > PATIENCE * 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() > PEER_TIMEOUT * 2, "{:?}", began.elapsed());
 
         let (near, _unread) = duplex(1024);
         let stuck = relay(near).await;

@@ -179,7 +179,7 @@ impl PromptResult {
 
     /// Adds the error of an answered turn whose agent was denied every permission it requested, which has its own exit
     /// code. Only this turn's permissions count. Some agents stop as if cancelled when a permission is rejected.
-    pub(crate) fn explained(mut self) -> Self {
+    pub(crate) fn with_denial(mut self) -> Self {
         let PermissionCount { approved, rejected } = self.permissions;
         let is_answered = matches!(self.status, TurnStatus::Completed | TurnStatus::Cancelled);
         if is_answered && self.error.is_none() && rejected > 0 && approved == 0 {

@@ -343,7 +343,7 @@ fn usage_and_cost_go_to_stderr_and_a_cost_is_kept() {
 #[test]
 fn turn_denied_every_permission_is_done_with_an_error() {
     let denied = PermissionCount { approved: 0, rejected: 1 };
-    let result = PromptResult { permissions: denied, ..completed() }.explained();
+    let result = PromptResult { permissions: denied, ..completed() }.with_denial();
     let message = "every permission that the agent asked for was denied";
     let text = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\n");
     assert_eq!(shown(mode(Format::Text), &[], &result), (text, String::new()));
@@ -419,7 +419,7 @@ fn the_exit_code_is_of_this_turn_alone() {
             permissions: PermissionCount { approved, rejected },
             ..turn(1, state.clone())
         };
-        let result = PromptResult::of_turn(ResultIds::default(), &kept, None).explained();
+        let result = PromptResult::of_turn(ResultIds::default(), &kept, None).with_denial();
         assert_eq!((result.status, result.exit()), (status, exit), "{state:?}");
     }
 }

@@ -23,7 +23,7 @@ impl HostSession<'_> {
         }
         let words = TerminalForm::read(params).declined("there is no terminal to ask on");
         self.console.notice(&words);
-        self.patience
+        self.interrupts
             .during(client.answer(&id, &TerminalForm::refusal()))
             .await
             .map_err(HostSessionError::Stopped)??;
@@ -42,7 +42,7 @@ impl HostSession<'_> {
             return Ok(Some(InterruptReason::HungUp));
         }
         let (id, answer) = typed.or_refusal();
-        self.patience.during(client.answer(&id, &answer)).await.map_err(HostSessionError::Stopped)??;
+        self.interrupts.during(client.answer(&id, &answer)).await.map_err(HostSessionError::Stopped)??;
         if let Some(desk) = &mut self.desk {
             desk.next();
         }

@@ -77,14 +77,14 @@ fn reach(home: &Path) -> (HostLocator, PathBuf) {
 /// Prompts a host that answers a number of probes, each in this time; returns the outcome and the received requests.
 async fn prompted(
     probes: usize,
-    patience: Duration,
+    probe_timeout: Duration,
 ) -> (Result<PromptOutcome, HostSessionError>, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
     let (reach, socket) = reach(home.path());
     let host = slow_host(&reach, socket, probes);
     let mut console = Console::over(OutputMode::default(), sink(), sink());
     let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
-    talk.silence = (Duration::from_millis(10), patience);
+    talk.silence = (Duration::from_millis(10), probe_timeout);
     talk.reset_silence();
     let mut client = reach.running().await.unwrap().expect("the host listens");
     let outcome = talk.prompt(&mut client, "record", &PromptSubmission::sample()).await;

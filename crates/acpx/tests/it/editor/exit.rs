@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Editor, PATIENCE};
+use super::{Editor, TIMEOUT};
 use crate::acpx::Place;
 
 fn request(id: u64, method: &str, params: &Value) -> String {
@@ -61,5 +61,5 @@ fn an_editor_that_died_is_not_waited_for() {
     drop((stdin, shim.stdout.take()));
     let begun = Instant::now();
     assert!(shim.wait().unwrap().success());
-    assert!(begun.elapsed() < PATIENCE / 2, "it was waited for {:?}", begun.elapsed());
+    assert!(begun.elapsed() < TIMEOUT / 2, "it was waited for {:?}", begun.elapsed());
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::acpx::Place;
 
 /// How long a line may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// How many lines the program may be ahead of its test; then it waits.
 const LINES: usize = 1024;
 
@@ -92,7 +92,7 @@ impl Editor {
 
     /// What comes next.
     pub(crate) fn hear(&self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE).expect("the program says something");
+        let line = self.lines.recv_timeout(TIMEOUT).expect("the program says something");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
     }
 

@@ -26,7 +26,7 @@ use crate::editor::wanting_error_data;
 use crate::started_process::Started;
 
 /// How long something may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A server at work. Dropped, it is killed.
 pub(crate) struct Served {
@@ -71,7 +71,7 @@ impl Served {
 
     pub(crate) fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.place).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 

@@ -15,7 +15,7 @@ use super::process::{Ear, Process};
 use crate::acpx::{Place, eventually, kill_hard};
 
 /// How long something may take to come. Only a soak that fails waits for so long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// How many prompts may wait at once.
 const MOST_WAITING: usize = 6;
 /// Within how many updates from now on a kill comes.
@@ -177,7 +177,7 @@ impl World {
 
     /// Hears until something has come.
     fn until(&mut self, what: &str, has_come: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !has_come(self) {
             let heard = self.ear.hear(deadline);
             let heard = heard.unwrap_or_else(|| panic!("never: {what}; {}", self.open_prompts()));

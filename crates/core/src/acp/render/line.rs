@@ -35,7 +35,7 @@ pub(super) enum UpdateKind {
     /// The agent compacted its context.
     Compaction,
     /// Whether the agent works.
-    Running,
+    RunState,
     /// An unknown update.
     Other,
 }
@@ -116,7 +116,7 @@ fn is_ours_alone(meta: &str) -> bool {
 impl UpdateKind {
     /// Whether only version 2 has this kind.
     fn is_of_version_2(self) -> bool {
-        matches!(self, Self::Message(_) | Self::ToolContent | Self::Terminal | Self::Running)
+        matches!(self, Self::Message(_) | Self::ToolContent | Self::Terminal | Self::RunState)
     }
 }
 
@@ -192,7 +192,7 @@ fn kind_of(what: &str) -> UpdateKind {
         "usage_update" => UpdateKind::State(SessionStateKind::Usage),
         "notice" => UpdateKind::Notice,
         "compaction_update" | "compaction_summary_chunk" => UpdateKind::Compaction,
-        "state_update" => UpdateKind::Running,
+        "state_update" => UpdateKind::RunState,
         _ => UpdateKind::Other,
     }
 }

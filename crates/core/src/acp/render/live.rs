@@ -268,7 +268,7 @@ impl RecordRenderer {
         let begun = self.begun(event, &line);
         let mut lines = Vec::new();
         if self.update(event, &line) && !self.state.repeats() {
-            let stops = line.head.kind == UpdateKind::Running && self.state.is_idle();
+            let stops = line.head.kind == UpdateKind::RunState && self.state.is_idle();
             let meta = update_meta(event, self.with_seq || stops);
             lines = self.as_received(event, &line, &meta);
         }
@@ -376,7 +376,7 @@ impl RecordRenderer {
     pub(super) fn begun(&mut self, event: &Event, line: &UpdateLine<'_>) -> Option<Event> {
         let works = match line.head.kind {
             UpdateKind::Chunk(kind) | UpdateKind::Message(kind) => kind != MessageKind::User,
-            UpdateKind::Tool | UpdateKind::ToolContent | UpdateKind::Terminal | UpdateKind::Running => true,
+            UpdateKind::Tool | UpdateKind::ToolContent | UpdateKind::Terminal | UpdateKind::RunState => true,
             UpdateKind::State(_) | UpdateKind::Notice | UpdateKind::Compaction | UpdateKind::Other => false,
         };
         let prompt = if works && event.turn.is_some() { self.running.echo.begins() } else { None };
@@ -419,8 +419,8 @@ impl RecordRenderer {
         let is_users =
             matches!(kind, UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User));
         if is_users && event.turn.is_some() {
-            let is_first = version(event) == ProtocolVersion::V1;
-            if !is_first && self.running.echo.holds(event) {
+            let is_v1 = version(event) == ProtocolVersion::V1;
+            if !is_v1 && self.running.echo.holds(event) {
                 return false;
             }
             let id = line.head.message_id.and_then(json::string);
@@ -430,7 +430,7 @@ impl RecordRenderer {
                     && self.running.echo.is_changed_by(line.update, line.head.content);
                 // A version 1 client that talks to its agent directly would receive the repetition too.
                 return match self.client.protocol {
-                    ProtocolVersion::V1 => self.running.is_own && is_first,
+                    ProtocolVersion::V1 => self.running.is_own && is_v1,
                     ProtocolVersion::V2 => is_changed,
                 };
             }
@@ -453,7 +453,7 @@ impl RecordRenderer {
             }
             UpdateKind::Notice => self.client.notices,
             UpdateKind::Compaction => self.client.compaction,
-            UpdateKind::State(_) | UpdateKind::Running | UpdateKind::Terminal | UpdateKind::Other => true,
+            UpdateKind::State(_) | UpdateKind::RunState | UpdateKind::Terminal | UpdateKind::Other => true,
         }
     }
 

@@ -174,7 +174,7 @@ impl ReplayRenderer {
                     self.take_in(event, line);
                 }
             }
-            UpdateKind::Notice | UpdateKind::Running => {}
+            UpdateKind::Notice | UpdateKind::RunState => {}
             UpdateKind::Message(_) | UpdateKind::Compaction | UpdateKind::Other => {
                 self.flush();
                 if is_told {
@@ -320,9 +320,9 @@ impl ReplayRenderer {
         }
         let Some(tool) = self.tools.remove(key) else { return };
         let agent_version = version(event);
-        let is_first = [agent_version, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
+        let is_v1 = [agent_version, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
         let is_over = self.index.is_over(key, tool.turn, event);
-        let telling = ToolRenderSpec { is_over, has_cancelled: !is_first };
+        let telling = ToolRenderSpec { is_over, has_cancelled: !is_v1 };
         let update = self.folded(event, key, tool, telling);
         self.made(event, &update);
     }

@@ -175,7 +175,7 @@ impl ReplayIndex {
                 self.lacks_beginning |= self.begins_late && state == SessionStateKind::Info;
                 self.states.insert(state, event.seq);
             }
-            UpdateKind::Running => {
+            UpdateKind::RunState => {
                 let works = member(update, "state").is_some_and(|state| &*state != "idle");
                 self.own_state = OwnState { works, background: background(update, event.lineage) };
             }

@@ -127,7 +127,7 @@ impl SessionState {
 
     /// Takes the next event; returns the update for a change of state that the agent does not report itself.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
-        let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
+        let is_v1 = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
         self.repeats = false;
         self.last_event = Some((event.seq, event.at));
         match (event.direction, event.kind) {
@@ -143,7 +143,7 @@ impl SessionState {
                 }
                 None
             }
-            (Direction::FromAgent, EventKind::Request) if is_first && event.turn.is_some() => {
+            (Direction::FromAgent, EventKind::Request) if is_v1 && event.turn.is_some() => {
                 let RequestEnvelope { id, method, .. } = RequestEnvelope::read(&event.body)?;
                 let asks = ["session/request_permission", "elicitation/create"];
                 if method.and_then(json::string).is_some_and(|method| asks.contains(&&*method)) {
@@ -152,7 +152,7 @@ impl SessionState {
                 None
             }
             (Direction::FromAgent, EventKind::Response) if self.prompt.is_some() => {
-                self.answered(&event.body, is_first)
+                self.answered(&event.body, is_v1)
             }
             (Direction::ToAgent, EventKind::Response) if !self.questions.is_empty() => {
                 let RequestEnvelope { id, .. } = RequestEnvelope::read(&event.body)?;
@@ -229,7 +229,7 @@ impl SessionState {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
             return;
         }
-        let Some(line) = UpdateLine::of(event).filter(|line| line.head.kind == UpdateKind::Running) else {
+        let Some(line) = UpdateLine::of(event).filter(|line| line.head.kind == UpdateKind::RunState) else {
             return;
         };
         self.has_spoken = true;
@@ -251,17 +251,17 @@ impl SessionState {
 
     /// Takes a response. A version 2 agent confirms the prompt with it: from then on the session is running, unless
     /// the agent reports another state.
-    fn answered(&mut self, body: &str, is_first: bool) -> Option<Box<str>> {
+    fn answered(&mut self, body: &str, is_v1: bool) -> Option<Box<str>> {
         let RequestEnvelope { id, result, error, .. } = RequestEnvelope::read(body)?;
         if id != self.prompt.as_deref() {
             return None;
         }
         self.answer = match (result, error) {
-            (Some(result), _) if is_first => Some(RawPromptAnswer::Result(result.into())),
+            (Some(result), _) if is_v1 => Some(RawPromptAnswer::Result(result.into())),
             (None, Some(error)) => Some(RawPromptAnswer::Error(error.into())),
             _ => None,
         };
-        let begins = !is_first && result.is_some() && self.turn.is_some();
+        let begins = !is_v1 && result.is_some() && self.turn.is_some();
         let is_news = begins && !self.has_spoken && !self.now.is_known_to_work();
         self.is_ahead |= is_news;
         is_news.then(|| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::wire;
 
-use super::{Bridge, ClientIdentity, HostEnd, PATIENCE, TRIES};
+use super::{Bridge, ClientIdentity, HostEnd, SILENCE_TIMEOUT, TRIES};
 use crate::protocol::limits::limits;
 use crate::protocol::meta::{PROTOCOL, REMOTE_CLIENT_PROTOCOL};
 use crate::protocol::{HostError, HostErrorResponse};
@@ -37,7 +37,7 @@ impl Connector for Bridge {
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
             let ClientIdentity::BeforeInitialize(client) = &self.client else { return Ok(host) };
-            let introduced = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
+            let introduced = tokio::time::timeout(SILENCE_TIMEOUT, host.introduce(client)).await;
             match introduced.map_err(|_| self.silent())? {
                 Ok(()) => return Ok(host),
                 // A host that is shutting down has not accepted the client.

@@ -44,8 +44,8 @@ fn error_data(message: &RpcMessage) -> [&'static str; 4] {
     let params = message.params().unwrap_or_default();
     let version = json::get(params, &["protocolVersion"]);
     let version = version.and_then(|version| serde_json::from_str::<f64>(version).ok());
-    let is_first = version.is_some_and(|version| version < 2.0);
-    let capabilities = if is_first { "clientCapabilities" } else { "capabilities" };
+    let is_v1 = version.is_some_and(|version| version < 2.0);
+    let capabilities = if is_v1 { "clientCapabilities" } else { "capabilities" };
     [capabilities, "_meta", "acpx", "errorData"]
 }
 
@@ -66,13 +66,13 @@ pub(super) fn wants_seq(message: &RpcMessage) -> bool {
 }
 
 /// A prompt with this request id, if it has none.
-pub(super) fn with_request_id(message: &RpcMessage, name: &str) -> Option<String> {
+pub(super) fn with_request_id(message: &RpcMessage, request_id: &str) -> Option<String> {
     let params = message.params()?;
     let path = ["_meta", "acpx", "requestId"];
     if json::get(params, &path).is_some_and(|json| json != "null") {
         return None;
     }
-    with_params(message, &json::set(params, &path, &encode::json_string(name))?)
+    with_params(message, &json::set(params, &path, &encode::json_string(request_id))?)
 }
 
 /// The request id of a prompt, if it has one.

@@ -49,7 +49,7 @@ const LAST_RESPONSES: Duration = Duration::from_mins(1);
 /// How many hosts of a home are tried in a row.
 const TRIES: usize = 5;
 /// How long a host may be silent while the bridge waits for it.
-const PATIENCE: Duration = Duration::from_mins(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Connects a client to its host.
 pub struct Bridge {

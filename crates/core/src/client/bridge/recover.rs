@@ -10,7 +10,7 @@ use crate::wire::{Peer, RpcMessage};
 use super::client_end::{ClientDisconnected, into_message, send};
 use super::connector::Connector;
 use super::state::{BridgeRequest, LineRoute};
-use super::{BridgeSession, HostEnd, PATIENCE};
+use super::{BridgeSession, HostEnd, SILENCE_TIMEOUT};
 use crate::protocol::{HostError, HostErrorResponse, rpc_error};
 
 /// Why a bridge ended.
@@ -130,7 +130,7 @@ impl<W: Connector> BridgeSession<'_, W> {
                     sent?;
                     is_sent = true;
                 }
-                received = timeout(PATIENCE, incoming.recv()) => {
+                received = timeout(SILENCE_TIMEOUT, incoming.recv()) => {
                     let inbound = received.map_err(|_| self.connector.silent())?.ok_or(AttemptError::Lost)?;
                     self.on_setup_message(&into_message(inbound), to_client).await?;
                 }

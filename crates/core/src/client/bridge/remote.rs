@@ -27,7 +27,7 @@ use crate::sync::Lock;
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// How long to retry, not counting the duration of each attempt.
-const PATIENCE: Duration = Duration::from_mins(1);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Opens connections to a remote agent.
 pub trait RemoteLine: Sync {
@@ -90,7 +90,7 @@ impl<L: RemoteLine> Connector for RemoteConnector<'_, L> {
         let mut waited = Duration::ZERO;
         let tries = iter::once(Duration::ZERO).chain(waits.take_while(move |wait| {
             waited += *wait;
-            waited <= PATIENCE
+            waited <= RETRY_TIMEOUT
         }));
         let mut pace = self.pace.lock();
         if pace.made.is_some_and(|made| made.elapsed() >= LONGEST_DELAY) {
@@ -224,7 +224,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lost_host_is_retried_for_a_minute_and_another_agent_not() {
         let (lines, took, done) = tries(HOST).await;
-        assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
+        assert!(lines > 10 && took > RETRY_TIMEOUT / 2 && took < RETRY_TIMEOUT * 2, "{lines} in {took:?}");
         assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
         let (lines, _, done) = tries("{}").await;
         assert!(lines == 1 && done.is_ok(), "{lines}: {done:?}");
@@ -264,7 +264,7 @@ mod tests {
             drop(peer.close().await);
         };
         let (lines, took, done) = bridged(speak, waits).await;
-        assert!(lines > 10 && took > PATIENCE / 2 && took < PATIENCE * 2, "{lines} in {took:?}");
+        assert!(lines > 10 && took > RETRY_TIMEOUT / 2 && took < RETRY_TIMEOUT * 2, "{lines} in {took:?}");
         assert!(matches!(done, Err(HostError::Lost)), "{done:?}");
     }
 

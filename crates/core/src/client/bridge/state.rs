@@ -68,12 +68,13 @@ struct OpenRequest {
     /// Set for a prompt.
     prompt: Option<OpenPrompt>,
     is_cancelled: bool,
+    /// How many hosts got it.
     hosts: u32,
 }
 
 /// A prompt with a request id.
 struct OpenPrompt {
-    name: String,
+    request_id: String,
     /// Whether the host has persisted it, so that it runs even without a client.
     is_accepted: bool,
 }
@@ -266,8 +267,8 @@ impl BridgeState {
         let sent = line.and_then(|line| RpcMessage::parse(line).ok()).unwrap_or_else(|| message.clone());
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
-            let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
-            let prompt = name.map(|name| OpenPrompt { name, is_accepted: false });
+            let request_id = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
+            let prompt = request_id.map(|request_id| OpenPrompt { request_id, is_accepted: false });
             let room = self.profile.max_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
@@ -304,7 +305,7 @@ impl BridgeState {
         for (id, pending) in &mut self.open {
             let is_prompt = &*pending.method == "session/prompt";
             let is_named =
-                named.is_none() || pending.prompt.as_ref().map(|prompt| &prompt.name) == named.as_ref();
+                named.is_none() || pending.prompt.as_ref().map(|prompt| &prompt.request_id) == named.as_ref();
             let matches = is_prompt && is_named && session.is_some() && pending.session == session;
             pending.is_cancelled |= matches || request.as_ref() == Some(id);
         }
@@ -346,7 +347,7 @@ impl BridgeState {
         let session = &*update.session;
         let matches = |pending: &OpenRequest| pending.replays && pending.session.as_deref() == Some(session);
         let is_replay = self.open.values().any(matches);
-        let is_own = |name: &str| !is_replay && self.awaits_prompt(session, name);
+        let is_own = |request_id: &str| !is_replay && self.awaits_prompt(session, request_id);
         let is_own = update.echoed_request.as_deref().is_some_and(is_own);
         if let Some(seq) = update.seq {
             self.on_delivered(session, seq);
@@ -386,7 +387,7 @@ impl BridgeState {
         let accepted = message.params().and_then(read_accepted);
         let Some(crate::protocol::HostMessage::Accepted { request, .. }) = accepted else { return false };
         let mut prompts = self.open.values_mut().filter_map(|pending| pending.prompt.as_mut());
-        if let Some(prompt) = prompts.find(|prompt| prompt.name == request) {
+        if let Some(prompt) = prompts.find(|prompt| prompt.request_id == request) {
             prompt.is_accepted = true;
         }
         request.starts_with(&self.prefix)
@@ -396,13 +397,13 @@ impl BridgeState {
     fn concerns_own_prompt(&self, message: &RpcMessage) -> bool {
         let params = message.params().unwrap_or_default();
         let named = session_of(params).zip(acpx_peer::prompt_of(params));
-        named.is_some_and(|(session, name)| self.awaits_prompt(&session, &name))
+        named.is_some_and(|(session, request_id)| self.awaits_prompt(&session, &request_id))
     }
 
     /// Whether the client waits for the response to the prompt with this request id.
-    fn awaits_prompt(&self, session: &str, name: &str) -> bool {
+    fn awaits_prompt(&self, session: &str, request_id: &str) -> bool {
         let matches = |pending: &OpenRequest| {
-            let is_named = pending.prompt.as_ref().is_some_and(|prompt| prompt.name == name);
+            let is_named = pending.prompt.as_ref().is_some_and(|prompt| prompt.request_id == request_id);
             is_named && pending.session.as_deref() == Some(session)
         };
         self.open.values().any(matches)
@@ -481,8 +482,8 @@ impl BridgeState {
 
     fn resend(&mut self, id: &RpcId) -> Vec<LineRoute> {
         let Some(pending) = self.open.get_mut(id) else { return Vec::new() };
-        let is_kept = pending.prompt.as_ref().is_some_and(|prompt| prompt.is_accepted);
-        if !(self.profile.may_lose_connection && is_kept) {
+        let is_accepted = pending.prompt.as_ref().is_some_and(|prompt| prompt.is_accepted);
+        if !(self.profile.may_lose_connection && is_accepted) {
             pending.hosts += 1;
         }
         let can_be_repeated = !matches!(&*pending.method, "session/new" | "session/fork")

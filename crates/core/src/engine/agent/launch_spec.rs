@@ -84,7 +84,7 @@ impl LaunchSpec {
 
     /// How long the agent may take to start: the longer of its own start timeout and the client's start wait.
     pub(crate) fn start_limit(&self, profile: &AgentProfile) -> Duration {
-        self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
+        self.agent.effective_start_timeout(profile).max(self.start_wait.unwrap_or_default())
     }
 
     /// How long the agent may take over one setting: at most half of the client's start wait, so that the prompt that

@@ -22,7 +22,7 @@ use crate::engine::session::replies::Deletion;
 use crate::engine::{Engine, NewSession, RestoreSession, Session, SessionError};
 
 /// How long a running agent may take to reply. It may handle requests one at a time, and be busy.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LIVE_AGENT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long an agent's list is searched for one session. A page that is already requested is still awaited.
 const SEARCH: Duration = Duration::from_secs(10);
 
@@ -234,7 +234,7 @@ impl Engine {
         if alone.is_none()
             && let Some(live) = self.live_with(&with.agent).await
         {
-            match timeout(PATIENCE, live.query(query.clone())).await {
+            match timeout(LIVE_AGENT_TIMEOUT, live.query(query.clone())).await {
                 Ok(Ok(answer)) => return Ok(Some(answer)),
                 Ok(Err(AgentQueryError::NotOffered)) => return Ok(None),
                 Ok(Err(AgentQueryError::NotRunning)) | Err(_) => {}
@@ -266,7 +266,7 @@ impl StandaloneAgent {
     /// The reply; `None` if the agent does not support the method. On an error the agent is ended.
     async fn query(mut self, query: &AgentQuery) -> Result<(Self, Option<AgentResponse>), SessionError> {
         let Some(request) = query.request(&self.agent.connection) else { return Ok((self, None)) };
-        let limit = self.launch.agent.patience(self.agent.connection.profile());
+        let limit = self.launch.agent.effective_start_timeout(self.agent.connection.profile());
         match timeout(limit, ask(&mut self.agent, request)).await {
             Ok(Some(answer)) => Ok((self, Some(answer))),
             Ok(None) => Err(self.exited().await.0.into()),

@@ -67,7 +67,7 @@ pub(super) async fn examine(mut alone: StandaloneAgent) -> Examination {
     let answer = connection.answer().clone();
     let agent = &alone.launch.agent;
     let known_as = Profiles::built_in().name_of(agent, info.name.as_deref()).map(str::to_owned);
-    let limit = agent.patience(&profile);
+    let limit = agent.effective_start_timeout(&profile);
     let unresponsive = alone.unresponsive("session/new");
     let tried = try_all(&mut alone.agent, &alone.launch, limit, &unresponsive).await;
     let (exit, started_in) = (alone.agent.process.exit(), alone.started_in);

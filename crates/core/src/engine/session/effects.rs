@@ -32,7 +32,7 @@ use crate::engine::tools::dispatch::{CommandContext, PendingTool, ToolReply};
 use crate::engine::tools::run::ToolRequestOrigin;
 
 /// How many bytes may be exchanged before there is a record to store them in.
-pub(crate) const UNBORN_BYTES: usize = 64 << 20;
+pub(crate) const MAX_BYTES_BEFORE_RECORD: usize = 64 << 20;
 
 /// An action to execute once its cause is persisted.
 pub(crate) enum SessionAction {
@@ -299,8 +299,8 @@ impl SessionTask {
         let failure = match reserved.map_or_else(|error| Some(Err(error)), |()| self.outgoing(call)) {
             Some(Ok(outgoing)) => {
                 self.send(now, prompted.or(turn), outgoing);
-                // A version 2 agent reports when the prompt becomes part of the conversation. In version 1, send_queue it
-                // is enough.
+                // A version 2 agent reports when the prompt becomes part of the conversation. In version 1, sending
+                // it is enough.
                 let inserted = prompted.filter(|_| self.agent.version() != Some(ProtocolVersion::V2));
                 self.actions.extend(inserted.map(|turn| SessionAction::Inserted(turn, None)));
                 None

@@ -96,15 +96,15 @@ pub(crate) enum ScopeChange {
 
 enum Stage {
     /// There is no record. It has a lineage once `session/new` was answered, and is created with this batch.
-    Unborn(Box<NewRecord>, Option<(Lineage, Timestamp)>),
+    NotCreated(Box<NewRecord>, Option<(Lineage, Timestamp)>),
     /// There is a record, and we are its writer.
-    Kept(SessionWriter),
+    Stored(SessionWriter),
 }
 
 impl SessionJournal {
     pub(crate) fn of_new(shared: EngineContext, seed: NewRecord, past: Past, tail: Arc<EventTail>) -> Self {
         let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
-        let stage = Stage::Unborn(Box::new(seed), None);
+        let stage = Stage::NotCreated(Box::new(seed), None);
         let mut journal = Self::new(shared, id, stage, last, lineage, tail);
         journal.has_title = past.title.is_some();
         journal.changes = past.into_changes();
@@ -118,7 +118,7 @@ impl SessionJournal {
         tail: Arc<EventTail>,
     ) -> Self {
         let lineage = record.lineage.current_index();
-        let stage = Stage::Kept(writer);
+        let stage = Stage::Stored(writer);
         let journal = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
         let external_activity = record.external_activity();
         Self { has_title: record.title.is_some(), memory: record.memory, external_activity, ..journal }
@@ -157,7 +157,7 @@ impl SessionJournal {
 
     /// Whether there is a record.
     pub(crate) fn has_record(&self) -> bool {
-        matches!(self.stage, Stage::Kept(_))
+        matches!(self.stage, Stage::Stored(_))
     }
 
     /// Whether a turn was requested since the task began. The copied turns of a fork do not count.
@@ -269,8 +269,8 @@ impl SessionJournal {
     /// Notes when the last message was exchanged according to the agent, for a session without messages here. Ignores
     /// times in the future.
     pub(crate) fn note_external_message(&mut self, now: Timestamp, at: Timestamp) {
-        let is_unborn = matches!(self.stage, Stage::Unborn(..));
-        if at < now && (is_unborn || self.external_activity.is_some_and(|known| known < at)) {
+        let is_new = matches!(self.stage, Stage::NotCreated(..));
+        if at < now && (is_new || self.external_activity.is_some_and(|known| known < at)) {
             self.external_activity = Some(at);
         }
     }
@@ -289,27 +289,29 @@ impl SessionJournal {
 
     pub(crate) fn set_mcp_servers(&mut self, servers: Vec<McpServerRef>) {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => seed.mcp_servers = servers,
-            Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
+            Stage::NotCreated(seed, _) => seed.mcp_servers = servers,
+            Stage::Stored(_) => self.changes.push(Change::McpServers(servers)),
         }
     }
 
     /// Stores the additional directories of the session.
     pub(crate) fn set_additional_directories(&mut self, directories: &[AbsolutePath]) {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => seed.additional_directories = directories.to_vec(),
-            Stage::Kept(_) => self.changes.push(Change::AdditionalDirectories(directories.to_vec())),
+            Stage::NotCreated(seed, _) => seed.additional_directories = directories.to_vec(),
+            Stage::Stored(_) => self.changes.push(Change::AdditionalDirectories(directories.to_vec())),
         }
     }
 
     /// Stores the scope, immediately and in its own transaction: if it is refused, nothing else is.
     pub(crate) async fn set_scope(&mut self, scope: Scope) -> Result<(), StoreError> {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => {
+            Stage::NotCreated(seed, _) => {
                 seed.scope = Some(scope);
                 Ok(())
             }
-            Stage::Kept(writer) => writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await,
+            Stage::Stored(writer) => {
+                writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await
+            }
         }
     }
 
@@ -322,12 +324,12 @@ impl SessionJournal {
     ) -> Result<(), StoreError> {
         let drops_scope = scope == ScopeChange::Remove;
         match &mut self.stage {
-            Stage::Unborn(seed, _) => {
+            Stage::NotCreated(seed, _) => {
                 (seed.cwd, seed.real_cwd) = (cwd.clone(), real_cwd.clone());
                 seed.scope.take_if(|_| drops_scope);
                 Ok(())
             }
-            Stage::Kept(writer) => {
+            Stage::Stored(writer) => {
                 let mut changes =
                     vec![Change::WorkingDirectory { cwd: cwd.clone(), real_cwd: real_cwd.clone() }];
                 if drops_scope {
@@ -346,16 +348,16 @@ impl SessionJournal {
     /// The record's writer, if there is a record.
     pub(crate) fn writer(&self) -> Option<SessionWriter> {
         match &self.stage {
-            Stage::Unborn(..) => None,
-            Stage::Kept(writer) => Some(writer.clone()),
+            Stage::NotCreated(..) => None,
+            Stage::Stored(writer) => Some(writer.clone()),
         }
     }
 
     /// Stores the agent's new command line.
     pub(crate) fn set_agent_command(&mut self, agent: &AgentSpec) {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => seed.agent = agent.clone(),
-            Stage::Kept(_) => {
+            Stage::NotCreated(seed, _) => seed.agent = agent.clone(),
+            Stage::Stored(_) => {
                 let AgentSpec { program, args, protocol, .. } = agent.clone();
                 self.changes.push(Change::AgentCommand { program, args, protocol });
             }
@@ -371,8 +373,8 @@ impl SessionJournal {
         self.lineage = lineage.current_index();
         self.durability = Durability::Machine;
         match &mut self.stage {
-            Stage::Unborn(_, born) => *born = Some((lineage, now)),
-            Stage::Kept(_) => self.changes.push(Change::Lineage(lineage)),
+            Stage::NotCreated(_, first) => *first = Some((lineage, now)),
+            Stage::Stored(_) => self.changes.push(Change::Lineage(lineage)),
         }
     }
 
@@ -386,31 +388,31 @@ impl SessionJournal {
 
     /// Commits the collected changes and publishes their events to followers.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
-        let unborn = match &self.stage {
-            Stage::Unborn(_, None) => return Ok(()),
-            Stage::Unborn(seed, Some((lineage, born))) => {
-                Some(seed.clone().into_record(lineage.clone(), *born))
+        let created = match &self.stage {
+            Stage::NotCreated(_, None) => return Ok(()),
+            Stage::NotCreated(seed, Some((lineage, at))) => {
+                Some(seed.clone().into_record(lineage.clone(), *at))
             }
-            Stage::Kept(_) if self.changes.is_empty() => return Ok(()),
-            Stage::Kept(_) => None,
+            Stage::Stored(_) if self.changes.is_empty() => return Ok(()),
+            Stage::Stored(_) => None,
         };
         self.changes.extend(self.external_activity.map(Change::LastActivity));
         let (changes, events) = self.take_batch();
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
-        match (unborn, &self.stage) {
+        match (created, &self.stage) {
             (Some(record), _) => {
                 let EngineContext { store, host, .. } = &self.shared;
                 let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
-                self.stage = Stage::Kept(writer);
+                self.stage = Stage::Stored(writer);
             }
-            (None, Stage::Kept(writer)) => match self.successor.take_if(|_| is_given_up(&changes)) {
+            (None, Stage::Stored(writer)) => match self.successor.take_if(|_| is_given_up(&changes)) {
                 None => append(writer, changes, durability).await?,
                 Some(ScopeSuccessor { writer: successor, scope }) => {
                     let taken = vec![Change::Scope(Some(scope))];
                     writer.append_with(changes, &successor, taken, Durability::Machine).await?;
                 }
             },
-            (None, Stage::Unborn(..)) => {}
+            (None, Stage::NotCreated(..)) => {}
         }
         self.tail.publish(events);
         Ok(())
@@ -457,7 +459,7 @@ fn is_given_up(changes: &[Change]) -> bool {
 }
 
 impl NewRecord {
-    pub(crate) fn into_record(self, lineage: Lineage, born: Timestamp) -> Record {
+    pub(crate) fn into_record(self, lineage: Lineage, at: Timestamp) -> Record {
         let Self { id, agent, cwd, real_cwd, additional_directories, mcp_servers, scope } = self;
         Record {
             id,
@@ -475,8 +477,8 @@ impl NewRecord {
             settings: RecordSettings::default(),
             memory: AgentMemory::default(),
             restore_error: None,
-            created_at: born,
-            updated_at: born,
+            created_at: at,
+            updated_at: at,
             last_seq: None,
             last_turn: None,
             answered_turns: 0,

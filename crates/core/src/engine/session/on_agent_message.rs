@@ -15,7 +15,7 @@ use crate::model::{
 use crate::tools::TerminalProcess;
 use crate::wire::RpcError;
 
-use super::effects::{SessionAction, UNBORN_BYTES};
+use super::effects::{MAX_BYTES_BEFORE_RECORD, SessionAction};
 use super::replies::Deletion;
 use super::task::SessionTask;
 use crate::engine::agent::live_agent::Leftover;
@@ -38,8 +38,8 @@ impl SessionTask {
         if let ParsedMessage::Inquired(id, response) = meaning {
             return self.replies.send_queried(&id, response);
         }
-        let unborn = !self.journal.has_record() && self.journal.waiting_bytes() > UNBORN_BYTES;
-        if self.agent.count_received(size) > self.shared.settings.turn_bytes || unborn {
+        let is_over = !self.journal.has_record() && self.journal.waiting_bytes() > MAX_BYTES_BEFORE_RECORD;
+        if self.agent.count_received(size) > self.shared.settings.turn_bytes || is_over {
             return self.stop_flood();
         }
         let turn = self.machine.current_turn();
@@ -128,8 +128,11 @@ impl SessionTask {
     fn stop_flood(&mut self) {
         let Some(agent) = self.agent.detach() else { return };
         agent.connection.peer().abort();
-        let limit =
-            if self.journal.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
+        let limit = if self.journal.has_record() {
+            self.shared.settings.turn_bytes
+        } else {
+            MAX_BYTES_BEFORE_RECORD as u64
+        };
         let during = match self.machine.current_turn() {
             Some(turn) => format!("in turn {turn}"),
             None => "outside any turn".to_owned(),

@@ -208,8 +208,8 @@ impl RecordEvents {
                     Some(Fact::TurnStarted { .. }) => (works, rest) = (None, None),
                     // A turn that never started may end while another runs.
                     Some(Fact::TurnEnded { turn, .. }) if works == Some(TurnId(turn)) => {
-                        let is_first = event.protocol == ProtocolVersion::V1.number();
-                        (works, rest) = (None, is_first.then_some(event.seq));
+                        let is_v1 = event.protocol == ProtocolVersion::V1.number();
+                        (works, rest) = (None, is_v1.then_some(event.seq));
                     }
                     _ => {}
                 }

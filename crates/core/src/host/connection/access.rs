@@ -159,7 +159,7 @@ impl ClientAccess {
     /// Whether params that only the agent understands are forwarded for the client. With some agents they can start
     /// programs with any environment.
     pub(crate) fn may_send_extras(&self) -> bool {
-        !self.is_confined() && self.remote.get().is_none_or(|remote| remote.besides)
+        !self.is_confined() && self.remote.get().is_none_or(|remote| remote.extra_params)
     }
 
     /// Request params that only the agent understands, if the client may send them.
@@ -223,7 +223,7 @@ impl ClientAccess {
     /// a remote client is limited to the agent's default.
     pub(crate) fn start_wait(&self, start: &StartMeta, agent: &AgentSpec) -> Option<Duration> {
         let wait = start.start_wait()?;
-        let limit = || agent.patience(&Profiles::built_in().of(agent, None));
+        let limit = || agent.effective_start_timeout(&Profiles::built_in().of(agent, None));
         Some(if self.is_remote() { wait.min(limit()) } else { wait })
     }
 

@@ -20,7 +20,7 @@ use crate::host::attach::delivered::DeliveryProgress;
 #[derive(Debug)]
 pub(crate) struct Responders {
     /// How long a turn's client may read nothing before others are asked as well.
-    patience: Duration,
+    ask_others_after: Duration,
     by_record: Lock<RespondersByRecord>,
     /// Changes when a responder is added or removed.
     changed: watch::Sender<()>,
@@ -88,9 +88,9 @@ pub(crate) struct TurnResponder {
 }
 
 impl Responders {
-    pub(crate) fn new(patience: Duration) -> Self {
+    pub(crate) fn new(ask_others_after: Duration) -> Self {
         Self {
-            patience,
+            ask_others_after,
             by_record: Lock::default(),
             changed: watch::Sender::default(),
             pending: Arc::default(),
@@ -98,8 +98,8 @@ impl Responders {
     }
 
     /// How long a turn's client may read nothing before others are asked as well.
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
+    pub(crate) fn ask_others_after(&self) -> Duration {
+        self.ask_others_after
     }
 
     /// Registers a responder for a record. Requests wait until its update stream, which may yet have to start, has

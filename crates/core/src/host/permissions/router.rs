@@ -176,10 +176,11 @@ impl RequestDispatch {
         let waits = request.waits();
         let mut changed = responders.changes();
         let mut has_invalid_answer = false;
-        let (link, patience) = (own.as_ref().map(|own| own.client.link.clone()), responders.patience());
+        let (link, ask_others_after) =
+            (own.as_ref().map(|own| own.client.link.clone()), responders.ask_others_after());
         let mut stalls = pin!(async move {
             match link {
-                Some(link) => link.takes_nothing_for(patience).await,
+                Some(link) => link.takes_nothing_for(ask_others_after).await,
                 None => std::future::pending().await,
             }
         });

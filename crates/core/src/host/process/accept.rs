@@ -144,7 +144,7 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, slots: 
         return refuse(&stream).await;
     }
     let Ok(socket) = LocalSocket::new(stream) else { return };
-    let limits = WireLimits { write_patience: Some(host.patience.before_it_goes), ..limits() };
+    let limits = WireLimits { write_timeout: Some(host.client_timeouts.disconnect), ..limits() };
     let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits);
     let stalled = peer.clone();
     let connection = Arc::new(Connection::new(host, confined));
@@ -170,7 +170,7 @@ async fn refuse(stream: &UnixStream) {
 async fn displaced(connection: &Connection) {
     let host = &connection.host;
     let mut is_full = host.is_full.subscribe();
-    sleep(SILENT_AFTER.min(host.patience.before_it_goes)).await;
+    sleep(SILENT_AFTER.min(host.client_timeouts.disconnect)).await;
     // The host owns the sender, so the channel stays open.
     drop(is_full.wait_for(|is_full| *is_full && !connection.is_initialized()).await);
 }

@@ -13,7 +13,7 @@ use super::import::Importer;
 use super::listener::HostListener;
 use super::startup_cleanup;
 use crate::home::{HostLock, HostPlace};
-use crate::host::{ClientPatience, Host, ServerFile};
+use crate::host::{ClientTimeouts, Host, ServerFile};
 use crate::protocol::{AgentNames, HostError};
 
 /// The parameters of a host.
@@ -25,7 +25,7 @@ pub struct HostSetup {
     /// How long it stays without a client and a live session.
     pub linger: Duration,
     /// How long it waits for clients that read nothing.
-    pub patience: ClientPatience,
+    pub client_timeouts: ClientTimeouts,
     /// The engine's settings.
     pub settings: EngineSettings,
     /// Reads MCP servers from a configuration file.
@@ -78,7 +78,7 @@ pub async fn run(
     lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &SweepReport),
 ) -> Result<(), RunError> {
-    let HostSetup { place, version, linger, patience, mut settings, server_file, name_of } = setup;
+    let HostSetup { place, version, linger, client_timeouts, mut settings, server_file, name_of } = setup;
     raise_open_files();
     let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
@@ -95,7 +95,8 @@ pub async fn run(
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
-    let host = Host::with_importer(engine, store, server_file, Some(importer), version.clone(), patience);
+    let host =
+        Host::with_importer(engine, store, server_file, Some(importer), version.clone(), client_timeouts);
     let host = Arc::new(host);
     let listener = HostListener::open(place, lock, version)?;
     ready(&host, &swept);

@@ -31,7 +31,7 @@ use crate::protocol::meta::{AgentStateMeta, InsertedMeta, PromptMeta, TurnMeta, 
 use crate::protocol::rpc_error;
 
 /// How long delivering the last events of an overdue turn may delay its reply.
-const TAIL: Duration = Duration::from_millis(500);
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs the turn of a prompt, and returns its reply.
 pub(crate) async fn run_turn(
@@ -96,7 +96,7 @@ pub(crate) async fn run_turn(
     let delivered = client.attachments.delivered(&record, end.seq);
     // The client of an overdue turn may prefer an early reply to the remaining events.
     if meta.answer_at_limit && end.turn.is_overdue() {
-        drop(tokio::time::timeout(TAIL, delivered).await);
+        drop(tokio::time::timeout(LAST_EVENTS_TIMEOUT, delivered).await);
     } else {
         delivered.await;
     }

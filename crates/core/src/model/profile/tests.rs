@@ -104,9 +104,12 @@ fn user_profile_overrides_the_built_in_one_and_that_the_default() {
 fn start_timeout_comes_from_the_agent_entry_or_the_profile() {
     let slow = AgentProfile { start_timeout: Some(Duration::from_mins(5)), ..AgentProfile::default() };
     let agent = AgentSpec::new("a", [""; 0]);
-    assert_eq!(agent.patience(&AgentProfile::default()), AgentSpec::DEFAULT_START_TIMEOUT);
-    assert_eq!(agent.patience(&slow), Duration::from_mins(5));
-    assert_eq!(agent.with_start_timeout(Duration::from_secs(1)).patience(&slow), Duration::from_secs(1));
+    assert_eq!(agent.effective_start_timeout(&AgentProfile::default()), AgentSpec::DEFAULT_START_TIMEOUT);
+    assert_eq!(agent.effective_start_timeout(&slow), Duration::from_mins(5));
+    assert_eq!(
+        agent.with_start_timeout(Duration::from_secs(1)).effective_start_timeout(&slow),
+        Duration::from_secs(1)
+    );
 }
 
 #[test]

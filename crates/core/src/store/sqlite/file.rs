@@ -66,7 +66,7 @@ impl<'a> StoreOpener<'a> {
         }
         // Until the file is known to be ours, closing it must not checkpoint its log.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        patiently(self.options.busy_timeout, || {
+        retry_while_busy(self.options.busy_timeout, || {
             let found = schema::inspect(&connection, self.migrations.known())?;
             refuse_partial_page(self.path)?;
             schema::migrate(&mut connection, found, self.migrations, self.path)
@@ -168,14 +168,14 @@ fn immutable(path: &Path) -> String {
 
 /// Retries while other connections hold locks. SQLite waits for most locks by itself, but not for the one that turns
 /// the log on.
-fn patiently<T>(
-    patience: Duration,
+fn retry_while_busy<T>(
+    timeout: Duration,
     mut attempt: impl FnMut() -> Result<T, SqliteFault>,
 ) -> Result<T, SqliteFault> {
     let begin = Instant::now();
     loop {
         match attempt() {
-            Err(fault) if fault.is_busy() && begin.elapsed() < patience => thread::sleep(RETRY),
+            Err(fault) if fault.is_busy() && begin.elapsed() < timeout => thread::sleep(RETRY),
             outcome => return outcome,
         }
     }

@@ -370,18 +370,18 @@ async fn dropping_both_ends_stops_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn stalled_peer_is_no_longer_written_to() {
-    let patience = Duration::from_mins(1);
-    let limits = WireLimits { write_patience: Some(patience), ..small() };
+    let limit = Duration::from_mins(1);
+    let limits = WireLimits { write_timeout: Some(limit), ..small() };
     let (peer, _incoming, mut far) = raw(16, limits);
     let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
     // A slow peer that reads occasionally is waited for.
     peer.notify("x", "").await.unwrap();
-    assert!(timeout(patience.mul_f32(0.9), peer.stalled()).await.is_err());
+    assert!(timeout(limit.mul_f32(0.9), peer.stalled()).await.is_err());
     assert_eq!(next_line(&mut far).await, line);
-    assert!(timeout(patience * 3, peer.stalled()).await.is_err());
+    assert!(timeout(limit * 3, peer.stalled()).await.is_err());
     // A peer that reads nothing is not.
     peer.notify("x", "").await.unwrap();
-    assert!(timeout(patience.mul_f32(1.1), peer.stalled()).await.is_ok());
+    assert!(timeout(limit.mul_f32(1.1), peer.stalled()).await.is_ok());
     assert!(matches!(peer.notify("x", "").await, Err(WireError::WriteFailed { .. })));
 }
 

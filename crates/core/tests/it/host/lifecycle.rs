@@ -10,7 +10,7 @@ use acpx_core::protocol::{HostError, HostMessage};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
 
-use super::{Bench, Manner, PATIENT, eventually, prompt, prompt_params, until};
+use super::{Bench, Manner, NEVER_IDLE, eventually, prompt, prompt_params, until};
 use crate::engine::{everything, faithful, methods};
 
 const SHORT: Duration = Duration::from_millis(30);
@@ -171,7 +171,7 @@ async fn client_of_a_stopping_host_is_served_by_the_next() {
 
 #[tokio::test]
 async fn client_that_connects_as_the_host_exits_is_served() {
-    let bench = Bench::with(Manner { linger: Duration::from_millis(1), ..PATIENT });
+    let bench = Bench::with(Manner { linger: Duration::from_millis(1), ..NEVER_IDLE });
     for round in 0..20 {
         let mut client = bench.client().await;
         let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();

@@ -110,10 +110,10 @@ async fn failed_repeated_login_is_the_error_of_the_start() {
 #[tokio::test]
 async fn unknown_members_of_a_login_are_repeated_and_never_stored() {
     let bench = Bench::new();
-    let besides = json!({ "gateway": { "headers": [{ "value": "Bearer hidden-1" }] }, "short": "h2" });
-    let argv = bench.agent(&forgetful(Script::new(), 1, &json!({ "_meta": besides })));
+    let extra = json!({ "gateway": { "headers": [{ "value": "Bearer hidden-1" }] }, "short": "h2" });
+    let argv = bench.agent(&forgetful(Script::new(), 1, &json!({ "_meta": extra })));
     let mut editor = bench.editor(&argv).await;
-    let login = json!({ "methodId": "key", "_meta": besides });
+    let login = json!({ "methodId": "key", "_meta": extra });
     editor.call("authenticate", login.clone()).await.unwrap();
     let record = begin(&bench, &mut editor).await.unwrap();
     let asked = received(&argv).into_iter().filter(|(method, _)| method == "authenticate");

@@ -74,11 +74,11 @@ struct Manner {
 }
 
 /// A host that stays, and whose agents stay, for longer than any test.
-const PATIENT: Manner = Manner { linger: Duration::from_mins(10), idle: Duration::from_mins(10) };
+const NEVER_IDLE: Manner = Manner { linger: Duration::from_mins(10), idle: Duration::from_mins(10) };
 
 impl Bench {
     fn new() -> Self {
-        Self::with(PATIENT)
+        Self::with(NEVER_IDLE)
     }
 
     fn with(manner: Manner) -> Self {
@@ -93,9 +93,9 @@ impl Bench {
     }
 
     /// One whose host waits so long for clients that take nothing: before it asks others as well, and before they go.
-    fn impatient(before_others_are_asked: Duration, before_they_go: Duration) -> Self {
+    fn with_client_timeouts(ask_others: Duration, disconnect: Duration) -> Self {
         let mut bench = Self::new();
-        let millis = [before_others_are_asked, before_they_go].map(|time| time.as_millis().to_string());
+        let millis = [ask_others, disconnect].map(|time| time.as_millis().to_string());
         bench.launcher.args.extend(millis.map(Into::into));
         bench
     }

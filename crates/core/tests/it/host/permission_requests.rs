@@ -373,7 +373,7 @@ async fn url_elicitation_completion_goes_only_to_the_client_that_got_it() {
 
 #[tokio::test]
 async fn turn_client_without_permissions_does_not_block_other_responders() {
-    let bench = Bench::impatient(Duration::from_millis(200), Duration::from_mins(10));
+    let bench = Bench::with_client_timeouts(Duration::from_millis(200), Duration::from_mins(10));
     // More than fits between host and client.
     let turn = Script::new().flood(Some(20_000)).ask_permission("t1").say("done").end("end_turn");
     let script = Script::new().initialize(everything()).serve([

@@ -272,7 +272,7 @@ async fn connections_of_agent_programs_are_bounded_and_the_user_gets_in() {
 #[tokio::test]
 async fn connections_without_initialize_yield_to_others() {
     let stall = std::time::Duration::from_millis(50);
-    let bench = Bench::impatient(stall, stall).with_files(64);
+    let bench = Bench::with_client_timeouts(stall, stall).with_files(64);
     let mut first = bench.client().await;
     let socket = published(&bench.place).unwrap().socket;
     let mut silent = Vec::new();

@@ -112,7 +112,7 @@ async fn clients_that_do_not_read_cost_the_host_no_memory() {
 
 #[tokio::test]
 async fn client_that_never_reads_is_dropped_and_its_turn_continues() {
-    let bench = Bench::impatient(Duration::from_mins(10), Duration::from_millis(200));
+    let bench = Bench::with_client_timeouts(Duration::from_mins(10), Duration::from_millis(200));
     let turn = Script::new().flood(Some(20_000)).say("done").end("end_turn");
     let script = Script::new().initialize(everything()).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),

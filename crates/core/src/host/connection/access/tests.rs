@@ -20,7 +20,7 @@ fn clients() -> [ClientAccess; 5] {
         who: who(),
         approve_all: true,
         stdio_servers: true,
-        besides: true,
+        extra_params: true,
         ..RemoteClientMeta::default()
     };
     [
