@@ -317,8 +317,7 @@ pub(crate) fn no_session(settings: &CommandSettings, remedy: NoSessionHelp) -> R
         id_of(settings).filter(|_| matches!(remedy.alternatives, Alternatives::None | Alternatives::Remote))
     {
         // No session can be created under such a name.
-        let remedy =
-            if remedy.alternatives == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
+        let remedy = if remedy.alternatives == Alternatives::None { NoSessionHelp::LOOK } else { remedy };
         return Ok(CliError::NoId { id, hint: remedy.hint(&settings.typed_agent(), None) });
     }
     let walk = ScopeDirectories::from(settings.cwd.as_path())?;

@@ -143,8 +143,7 @@ impl Connection {
     /// The agent of a stored session as this client would start it, if it names one and may. The session keeps its
     /// protocol version, unless the client requests another.
     pub(super) fn agent_for(&self, stored: &Record, named: Option<AgentMeta>) -> Option<AgentSpec> {
-        // A flag can let an agent do everything unasked.
-        if self.access.is_confined() {
+        if !self.access.may_name_agent() {
             return None;
         }
         let sets_protocol = self.defaults.sets_protocol(named.as_ref());

@@ -1,4 +1,5 @@
-//! What one client may do and see. Every decision about the rights of a client is here, without I/O.
+//! What one client may do and see. Every decision about the rights of a client is here, without I/O. The only state is
+//! the declaration of a remote client: it is set once, and a right depends on it and on the arguments.
 //!
 //! Two restrictions exist, and both may apply to one client. A *remote* client is declared by `acpx serve`, once and in
 //! a request of its own before `initialize`, so the client can neither forge nor undo it. It uses only the served agent
@@ -20,6 +21,7 @@ use crate::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, PermissionMode, Profiles, ProtocolVersion, Record,
 };
 use crate::protocol::acpx_meta::{problem, read_meta};
+use crate::protocol::import_params::ConfiguredAgent;
 use crate::protocol::meta::{
     CancelMeta, LaunchMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, SettingMeta, StartMeta,
     TurnTermsMeta,
@@ -95,12 +97,12 @@ impl ClientAccess {
         self.remote.set(Arc::clone(&client)).ok().map(|()| client)
     }
 
-    pub(crate) fn is_remote(&self) -> bool {
+    fn is_remote(&self) -> bool {
         self.remote.get().is_some()
     }
 
     /// Whether the client acts for an agent and not for the user, by origin or by its server's declaration.
-    pub(crate) fn is_confined(&self) -> bool {
+    fn is_confined(&self) -> bool {
         self.started_by_agent || self.remote.get().is_some_and(|remote| remote.confined)
     }
 
@@ -199,16 +201,41 @@ impl ClientAccess {
         Ok(meta)
     }
 
-    /// The additional directories that the client sets for a record; `None` leaves them unchanged. They are stored and
-    /// apply to the turns of others, so a confined client may not change them, and a remote client only in sessions
-    /// that it created. Otherwise an empty list changes nothing, and a different list is an error.
+    /// Whether the client may name the agent of an existing session. A flag can let an agent do everything unasked.
+    pub(crate) fn may_name_agent(&self) -> bool {
+        !self.is_confined()
+    }
+
+    /// Whether the client may see the agent's command line: its arguments may contain secrets.
+    pub(crate) fn may_see_command_line(&self) -> bool {
+        !self.is_remote()
+    }
+
+    /// The agents that the client names for an import. A name could start another program.
+    pub(crate) fn import_agents(&self, named: Vec<ConfiguredAgent>) -> Vec<ConfiguredAgent> {
+        if self.is_confined() { Vec::new() } else { named }
+    }
+
+    /// Whether a record that the client creates is marked as a confined client's.
+    pub(crate) fn creates_confined_records(&self) -> bool {
+        self.is_confined()
+    }
+
+    /// Whether the client may set the additional directories of a session. They are stored and apply to the turns of
+    /// others, so a confined client may not, and a remote client only in sessions that it created.
+    pub(crate) fn may_set_directories(&self, is_creator: bool) -> bool {
+        (is_creator || !self.is_remote()) && !self.is_confined()
+    }
+
+    /// The additional directories that the client sets for a record; `None` leaves them unchanged. If the client may
+    /// not set them, an empty list changes nothing, and a different list is an error.
     pub(crate) fn directories(
         &self,
         record: &Record,
         is_creator: bool,
         wanted: Option<Vec<AbsolutePath>>,
     ) -> Result<Option<Vec<AbsolutePath>>, CallError> {
-        if (is_creator || !self.is_remote()) && !self.is_confined() {
+        if self.may_set_directories(is_creator) {
             return Ok(wanted);
         }
         let wanted = wanted.filter(|wanted| !wanted.is_empty());
@@ -266,6 +293,11 @@ impl ClientAccess {
     /// interactive by default, and a confined client never is.
     pub(crate) fn is_interactive(&self, prompt: &PromptMeta) -> bool {
         prompt.interactive.unwrap_or(prompt.terms.policy.is_none()) && !self.is_confined()
+    }
+
+    /// Whether the client may answer the permission requests of a turn that it joins, as the sender of the same prompt.
+    pub(crate) fn may_answer_joined_turn(&self) -> bool {
+        !self.is_confined()
     }
 
     /// Whether the client answers the permission requests of others' turns: it must want updates, and have a user.

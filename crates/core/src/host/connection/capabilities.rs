@@ -80,13 +80,12 @@ impl Connection {
         Ok(if self.access.may_send_extras() { offer } else { offer.of_known_kinds() })
     }
 
-    /// What the user can do when a login is missing, given the offered methods. A remote client gets no command line:
-    /// an agent's arguments may contain secrets.
+    /// What the user can do when a login is missing, given the offered methods.
     fn login_hint(&self, methods: Option<&str>) -> Option<String> {
         let agent = self.defaults.agent(None)?;
         let is_offered = methods.and_then(json::items).is_some_and(|methods| !methods.is_empty());
         let way = if is_offered { "by one of the offered ways, or " } else { "" };
-        if self.access.is_remote() {
+        if !self.access.may_see_command_line() {
             return Some(format!("log in {way}on the machine that runs acpx serve, then try again"));
         }
         let whole = command_line(&agent.program, agent.args.iter().map(String::as_str));

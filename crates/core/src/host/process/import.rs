@@ -56,15 +56,15 @@ impl Reserve for InEngine<'_> {
 }
 
 impl Importer {
-    /// Imports for a client. A confined client may import only the home's own directory, and names no agents: other
-    /// files could change the settings of any record, and a name could start another program.
+    /// Imports for a client. A confined client may import only the home's own directory: other files could change the
+    /// settings of any record.
     pub(crate) async fn import(
         &self,
         engine: &Engine,
         call: &ExtensionCall,
         access: &ClientAccess,
     ) -> Result<String, CallError> {
-        let ImportParams { directory, dry_run, mut agents } = read_params(call)?;
+        let ImportParams { directory, dry_run, agents } = read_params(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         // A dead disk does not block other imports.
         let (path, own) = (directory.clone(), self.own_directory.clone());
@@ -75,9 +75,7 @@ impl Importer {
         if !matches!(is_own, Ok(true)) {
             access.check(UserAction::ImportDirectory)?;
         }
-        if access.is_confined() {
-            agents.clear();
-        }
+        let agents = access.import_agents(agents);
         is_own.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
         let _lock = self.one_at_a_time.lock().await;
         let reserve = &InEngine { engine, mode };

@@ -205,7 +205,7 @@ async fn reply_to_new(
     link: &ClientLink,
 ) -> Result<SessionSetup, CallError> {
     let record = opened.session.record_id().clone();
-    if opened.created && client.access.is_confined() {
+    if opened.created && client.access.creates_confined_records() {
         client.host.confined_records.insert(&record);
     }
     client.set_idle_time(&opened.session, start).await?;
@@ -308,8 +308,8 @@ async fn open_in_scope(
     }
 }
 
-/// Attaches to the existing session, with this client's start parameters for the next start of its agent. A confined
-/// client sets neither the agent nor the directories.
+/// Attaches to the existing session, with those start parameters for the next start of its agent that this client may
+/// set.
 async fn attach_existing(
     host: &Host,
     existing: Record,
@@ -323,10 +323,10 @@ async fn attach_existing(
     };
     // Keeps the session's protocol version, unless a newer one is requested.
     let protocol = existing.agent.protocol.max(new.agent.protocol);
-    let agent = (!access.is_confined()).then(|| new.agent.clone().with_protocol(protocol));
+    let agent = access.may_name_agent().then(|| new.agent.clone().with_protocol(protocol));
     // Naming no directories leaves those of the session.
     let additional_directories = Some(new.additional_directories.clone())
-        .filter(|directories| !access.is_confined() && !directories.is_empty());
+        .filter(|directories| access.may_set_directories(false) && !directories.is_empty());
     // The record was found by its real path.
     let cwd = Some(existing.real_cwd);
     let restore = RestoreSession { agent, cwd, mcp_servers, additional_directories, ..restore_params(&new) };

@@ -73,8 +73,7 @@ pub(crate) async fn run_turn(
             Err(SessionError::RequestExists { request, .. }) => request,
             Err(error) => break Err(error),
         };
-        // A confined client receives the outcome of its user's turn, but does not answer its requests.
-        let requests = Some(requests.clone()).filter(|_| !client.access.is_confined());
+        let requests = client.access.may_answer_joined_turn().then(|| requests.clone());
         match session.join(&request, requests).await {
             Ok(Some(existing)) => {
                 permit.commit(&record);

@@ -133,6 +133,22 @@ fn methods_servers_and_params_are_restricted_by_client_kind() {
         |client| outcome(client.check_mcp_servers(&stdio)),
         ["allowed", "allowed", "mcpServers[0]", "allowed", "allowed"],
     );
+    assert_row(
+        "named agent",
+        |client| flag(client.may_name_agent()),
+        ["true", "false", "true", "true", "false"],
+    );
+    assert_row(
+        "command line",
+        |client| flag(client.may_see_command_line()),
+        ["true", "true", "false", "false", "false"],
+    );
+    let named = || vec![serde_json::from_value(json!({ "name": "a", "argv": ["sh"] })).unwrap()];
+    assert_row(
+        "agents of an import",
+        |client| client.import_agents(named()).len().to_string(),
+        ["1", "0", "1", "1", "0"],
+    );
     let params = r#"{"modeId":"m","later":1}"#;
     let (all, known) = (params, r#"{"modeId":"m"}"#);
     assert_row(
@@ -179,6 +195,16 @@ fn records_directories_and_waits_are_restricted_by_client_kind() {
     );
     assert_row("others' directories", directories(false, &["/b"]), ["allowed", field, field, field, field]);
     assert_row("same directories", directories(false, &["/"]), ["allowed"; 5]);
+    assert_row(
+        "directories of an existing session",
+        |client| flag(client.may_set_directories(false)),
+        ["true", "false", "false", "false", "false"],
+    );
+    assert_row(
+        "confined record",
+        |client| flag(client.creates_confined_records()),
+        ["false", "true", "false", "false", "true"],
+    );
     let limited = agent("a").with_start_timeout(Duration::from_secs(5));
     let wait = |seconds: u64| {
         let start = StartMeta { start_wait_ms: Some(seconds * 1000), ..StartMeta::default() };
@@ -202,6 +228,11 @@ fn approvals_and_requests_are_restricted_by_client_kind() {
     assert_row(
         "responder",
         |client| flag(client.is_responder(&start)),
+        ["true", "false", "true", "true", "false"],
+    );
+    assert_row(
+        "joined turn",
+        |client| flag(client.may_answer_joined_turn()),
         ["true", "false", "true", "true", "false"],
     );
     let fs = FileAccess { read: true, write: true };
