@@ -1,14 +1,14 @@
 //! Durable sessions of the Agent Client Protocol (ACP).
 //!
-//! The crate is the engine room of acpx, usable alone: it starts an agent, opens a session with it, keeps
-//! every message exchanged, and brings the conversation back when the agent is gone. It talks to no
-//! terminal, reads no environment and knows no home directory; whatever it needs is passed in.
+//! The library behind acpx, usable alone: it starts an agent, opens a session with it, records every message, and
+//! restores the conversation after the agent has exited. It uses no terminal, no environment variables and no home
+//! directory; the caller passes in what it needs.
 //!
-//! Layers, each using only those before it: [`model`] (what things are), [`machine`] (what a session does,
-//! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
-//! mean), [`tools`] (processes), [`engine`] (sessions that run), [`protocol`] (what host and client say beyond ACP),
-//! [`home`] (where a host is found), and side by side [`host`] (the process that holds the sessions) and [`client`]
-//! (processes that connect to it). Below all of them is [`sync`].
+//! Layers, each using only those before it: [`sync`] (a mutex), [`model`] (domain types), [`machine`]
+//! (the session state machine, pure), [`wire`] (JSON-RPC transport), [`store`] (persistence), [`acp`] (the protocol's
+//! messages), [`tools`] (processes and files), [`engine`] (running sessions), [`protocol`] (extensions of ACP between
+//! host and client), [`home`] (locating a host), and next to each other [`host`] (the process that runs the sessions)
+//! and [`client`] (processes that connect to it).
 
 pub mod acp;
 pub mod client;

@@ -83,7 +83,7 @@ impl From<TerminationOutcome> for AgentEnd {
     fn from(ended: TerminationOutcome) -> Self {
         match ended {
             TerminationOutcome::Gone => Self::Asked,
-            TerminationOutcome::Left => Self::Otherwise("it was killed and would not go".to_owned()),
+            TerminationOutcome::Left => Self::Otherwise("it survived SIGKILL".to_owned()),
         }
     }
 }

@@ -88,7 +88,7 @@ pub struct FileAccess {
     pub write: bool,
 }
 
-/// The version to use with a client that requests `asked`, if `latest` is the latest we offer.
+/// The version to use with a client that requests `requested`, if `latest` is the latest we offer.
 pub(super) fn negotiate(requested: u16, latest: ProtocolVersion) -> Result<ProtocolVersion, CallError> {
     let negotiated = requested.min(latest.number());
     match ProtocolVersion::from_number(negotiated) {

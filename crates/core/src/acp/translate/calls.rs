@@ -49,7 +49,7 @@ impl ToolCallTracker {
         Self { recent, announced: RecentMap::new(MAX_ANNOUNCED), terminals }
     }
 
-    /// A `tool_call_update`; the first one of an id creates the call. It includes the call's owed content. Owed
+    /// A `tool_call_update`; the first one of an id creates the call. It includes the call's pending content. Pending
     /// content of other calls is sent before it, because one of them may be evicted for this call.
     pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
@@ -75,8 +75,8 @@ impl ToolCallTracker {
         Some(updates)
     }
 
-    /// A content chunk of a call. It is owed until another update is sent, unless it creates the call. If another
-    /// call may be evicted for this one, owed content is sent first.
+    /// A content chunk of a call. It is pending until another update is sent, unless it creates the call. If another
+    /// call may be evicted for this one, pending content is sent first.
     pub(super) fn content_chunk(&mut self, mut chunk: RawObject<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
@@ -98,7 +98,7 @@ impl ToolCallTracker {
         Some(updates)
     }
 
-    /// A version 1 tool call, or an update of one, with the output of its terminals and its owed content. `None` if
+    /// A version 1 tool call, or an update of one, with the output of its terminals and its pending content. `None` if
     /// it has no terminals and needs no change.
     pub(super) fn with_terminals(&mut self, mut update: RawObject<'_>) -> Option<String> {
         let id = update.text("toolCallId")?;
@@ -127,14 +127,14 @@ impl ToolCallTracker {
     pub(super) fn terminal_update(&mut self, update: &RawObject<'_>) -> Option<()> {
         let id = update.text("terminalId")?;
         self.terminals.entry(&id).update(update);
-        self.owe(&id);
+        self.mark_pending(&id);
         Some(())
     }
 
     pub(super) fn terminal_output(&mut self, chunk: &RawObject<'_>) -> Option<()> {
         let id = chunk.text("terminalId")?;
         self.terminals.entry(&id).append(&chunk.text("data")?);
-        self.owe(&id);
+        self.mark_pending(&id);
         Some(())
     }
 
@@ -143,12 +143,12 @@ impl ToolCallTracker {
         self.recent.values().any(|call| call.is_pending)
     }
 
-    /// The updates with the owed content.
+    /// The updates with the pending content.
     pub(super) fn settle(&mut self) -> Vec<String> {
         self.settle_but(None)
     }
 
-    /// The updates with the owed content of all calls except one.
+    /// The updates with the pending content of all calls except one.
     fn settle_but(&mut self, one: Option<&str>) -> Vec<String> {
         let Self { recent, terminals, .. } = self;
         let is_other =
@@ -186,7 +186,7 @@ impl ToolCallTracker {
     }
 
     /// Marks the content of all calls that refer to a terminal as changed.
-    fn owe(&mut self, terminal: &str) {
+    fn mark_pending(&mut self, terminal: &str) {
         let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
         for call in self.recent.values_mut() {
             call.is_pending |= call.content.iter().any(refers);

@@ -275,7 +275,8 @@ impl Leftover {
     pub(crate) fn amended(self, ended: TerminationOutcome) -> Option<AgentRun> {
         let mut run = self.run.filter(|_| ended == TerminationOutcome::Left)?;
         if let Some(exit) = &mut run.ended {
-            exit.how = AgentEnd::Otherwise(format!("{}; what it left would not go", exit.how));
+            exit.how =
+                AgentEnd::Otherwise(format!("{}; its remaining processes could not be ended", exit.how));
         }
         Some(run)
     }
@@ -617,7 +618,7 @@ mod tests {
             run,
         };
         let amended = leftover(Some(run("signal 9"))).amended(TerminationOutcome::Left);
-        assert_eq!(amended, Some(run("signal 9; what it left would not go")));
+        assert_eq!(amended, Some(run("signal 9; its remaining processes could not be ended")));
         assert_eq!(leftover(Some(run("signal 9"))).amended(TerminationOutcome::Gone), None);
         assert_eq!(leftover(None).amended(TerminationOutcome::Left), None);
     }

@@ -182,7 +182,7 @@ pub(crate) fn put(asked: RequestDetails, responder: Option<&ResponderSender>) ->
                 let decision = match (question.kind(), question.offer()) {
                     // It may have the file open with unsaved changes.
                     (QuestionKind::File, Some(ClientOffer::Writing)) => ClientDecision::Fail(
-                        RpcError::internal("the client that may have the file is asked too much"),
+                        RpcError::internal("the client that may have the file has too many open requests"),
                     ),
                     _ => ClientDecision::Reject,
                 };

@@ -317,7 +317,7 @@ async fn forward_file_request(
         Some(Err(ClientRequestError::Gone | ClientRequestError::Unreadable)) | None
             if offer == ClientOffer::Writing =>
         {
-            let words = "the client that has the file has not said whether it was written";
+            let words = "the client that has the file did not confirm the write";
             ClientDecision::Fail(RpcError::internal(words))
         }
         // The client never got the request, or the request was only a read.

@@ -53,5 +53,5 @@ async fn what_goes_when_it_is_killed_is_gone_and_nobody_waits_longer() {
 #[test]
 fn agent_that_survives_kill_has_its_own_end() {
     assert_eq!(AgentEnd::from(TerminationOutcome::Gone), AgentEnd::Asked);
-    assert_eq!(AgentEnd::from(TerminationOutcome::Left).words(), "it was killed and would not go");
+    assert_eq!(AgentEnd::from(TerminationOutcome::Left).words(), "it survived SIGKILL");
 }

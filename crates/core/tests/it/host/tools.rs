@@ -71,7 +71,7 @@ async fn official_sdk_client_with_file_capabilities_serves_reads_and_writes() {
     let argv = bench.agent(&doing(turn));
     // Somebody has to start the host.
     let first = bench.client().await;
-    let stream = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+    let stream = UnixStream::connect(published(&bench.paths).unwrap().socket).await.unwrap();
     let (source, target) = stream.into_split();
     let heard: Arc<Mutex<Vec<(SessionId, String)>>> = Arc::default();
     let (reads, writes) = (Arc::clone(&heard), Arc::clone(&heard));
@@ -142,7 +142,7 @@ async fn disconnected_client_leaves_reads_to_the_host_and_writes_undone() {
     two.until(|line| line["method"] == "fs/write_text_file").await;
     drop(two);
     super::eventually("the write is answered", || written.exists()).await;
-    let words = "the client that has the file has not said whether it was written";
+    let words = "the client that has the file did not confirm the write";
     assert_eq!(answers(&argv), [json!({ "content": "saved" }), json!({ "code": -32603, "message": words })]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "saved");
 }

@@ -58,7 +58,7 @@ struct AgentSessionCapabilities<'a> {
 
 impl Offer {
     /// Adds what the agent behind this one replied to `initialize`: its name, accepted prompt content and MCP servers,
-    /// and its logins. `spoken` is the client's version; a reply in the other version is translated. An unreadable
+    /// and its logins. `version` is the client's version; a reply in the other version is translated. An unreadable
     /// reply changes nothing.
     #[must_use]
     pub(crate) fn on_behalf_of(self, answer: &str, version: ProtocolVersion) -> Self {
