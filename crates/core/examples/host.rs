@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use acpx_core::client::READY;
 use acpx_core::engine::EngineSettings;
-use acpx_core::home::{HostLock, HostPlace};
+use acpx_core::home::{HostLock, HostPaths};
 use acpx_core::host;
 use acpx_core::host::{Around, ClientTimeouts, HostSetup};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ([home, runtime, linger, idle] | [home, runtime, linger, idle, _, _]) = &arguments[..] else {
         return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS [ASK_OTHERS_MILLIS STALL_MILLIS]".into());
     };
-    let place = HostPlace::new(PathBuf::from(home), None, Path::new(runtime));
-    match HostLock::contend(&place, TAKEOVER_TIMEOUT) {
+    let paths = HostPaths::new(PathBuf::from(home), None, Path::new(runtime));
+    match HostLock::contend(&paths, TAKEOVER_TIMEOUT) {
         Ok(Some(lock)) => {
             let millis = Duration::from_millis;
             let client_timeouts = match &arguments[4..] {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 _ => ClientTimeouts::default(),
             };
             let setup = HostSetup {
-                place,
+                paths,
                 version: "example".to_owned(),
                 linger: millis(linger.parse()?),
                 client_timeouts,

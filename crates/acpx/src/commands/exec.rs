@@ -43,10 +43,10 @@ pub(super) fn run(
     if config.disable_exec {
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
-    let place = HostLocator::of_environment()?.place;
-    refuse_own_terms(&place, Some(settings.policy.mode), settings.policy.tools.is_some())?;
+    let paths = HostLocator::of_environment()?.paths;
+    refuse_own_terms(&paths, Some(settings.policy.mode), settings.policy.tools.is_some())?;
     if !command.options.is_empty() {
-        refuse_inside(&place, "choose how a session works")?;
+        refuse_inside(&paths, "choose how a session works")?;
     }
     let begun = Instant::now();
     let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acpx_core::client::{HostClient, READY};
 use acpx_core::engine::EngineSettings;
-use acpx_core::home::{HostLock, HostPlace};
+use acpx_core::home::{HostLock, HostPaths};
 use acpx_core::host;
 use acpx_core::host::{ClientTimeouts, HostSetup};
 use acpx_core::model::{McpServer, Timestamp};
@@ -41,10 +41,10 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CliError> {
     let locator = HostLocator::of_environment()?;
     if command == HostCommand::Run {
-        return Ok(be_the_host(&locator.place));
+        return Ok(be_the_host(&locator.paths));
     }
     if command != HostCommand::Status {
-        refuse_inside(&locator.place, "stop the host")?;
+        refuse_inside(&locator.paths, "stop the host")?;
     }
     let mut console = config.console(output)?;
     block_on(async {
@@ -52,7 +52,7 @@ pub(crate) fn run(
         let done = talk.persist(async |talk| change(command, &locator, talk).await).await?;
         match done {
             HostCommandResult::Seen(running) => {
-                output::host_status(locator.place.home(), running.as_ref(), &mut console)?;
+                output::host_status(locator.paths.home(), running.as_ref(), &mut console)?;
             }
             HostCommandResult::Changed(change) => output::host_changed(change, &mut console)?,
         }
@@ -84,14 +84,14 @@ async fn change(
                 Ok(Err(stopped @ HostSessionError::Stopped(_))) => return Err(stopped),
                 Ok(Ok(None) | Err(_)) | Err(_) => 0,
             };
-            let stopped = stop(&locator.place, talk).await?;
+            let stopped = stop(&locator.paths, talk).await?;
             if stopped && clients > 0 {
                 talk.console.banner(COMING_BACK);
             }
             Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
         HostCommand::Restart | HostCommand::Run => {
-            stop(&locator.place, talk).await?;
+            stop(&locator.paths, talk).await?;
             let mut client = talk.host(locator).await?;
             let pid = ask(&mut client, talk).await?.pid;
             Ok(HostCommandResult::Changed(HostChange::Restarted { pid }))
@@ -116,19 +116,19 @@ async fn ask(client: &mut HostClient, talk: &mut HostSession<'_>) -> Result<Host
 
 /// The host of the home, of any version.
 async fn any_version(
-    place: &HostPlace,
+    paths: &HostPaths,
     talk: &mut HostSession<'_>,
 ) -> Result<Option<HostClient>, HostSessionError> {
-    talk.during(async { Ok(acpx_core::client::any_version(place).await?) }).await
+    talk.during(async { Ok(acpx_core::client::any_version(paths).await?) }).await
 }
 
 async fn status(
     locator: &HostLocator,
     talk: &mut HostSession<'_>,
 ) -> Result<Option<RunningHost>, HostSessionError> {
-    let Some(mut client) = any_version(&locator.place, talk).await? else { return Ok(None) };
+    let Some(mut client) = any_version(&locator.paths, talk).await? else { return Ok(None) };
     let status = ask(&mut client, talk).await?;
-    let info = acpx_core::home::published(&locator.place);
+    let info = acpx_core::home::published(&locator.paths);
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
     Ok(Some(RunningHost {
         pid: status.pid,
@@ -142,18 +142,18 @@ async fn status(
 }
 
 /// Stops the host of any version, even one that hangs; returns whether there was one.
-async fn stop(place: &HostPlace, talk: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
-    talk.during(async { Ok(acpx_core::client::stop(place).await?) }).await
+async fn stop(paths: &HostPaths, talk: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
+    talk.during(async { Ok(acpx_core::client::stop(paths).await?) }).await
 }
 
 /// Runs the home's host until it is idle. Messages before it listens go to the process that started it, the rest to its
 /// log.
-fn be_the_host(place: &HostPlace) -> ExitCode {
+fn be_the_host(paths: &HostPaths) -> ExitCode {
     // Leave the terminal and the process group of the process that started us. This fails only for a group leader,
     // which has its own group already.
     let _ = rustix::process::setsid();
-    let served = match HostLock::contend(place, FAREWELL) {
-        Ok(Some(lock)) => serve(place, lock),
+    let served = match HostLock::contend(paths, FAREWELL) {
+        Ok(Some(lock)) => serve(paths, lock),
         // Another host was faster.
         Ok(None) => output::print(READY).map_err(CliError::from),
         Err(error) => Err(error.into()),
@@ -171,15 +171,15 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
     }
 }
 
-fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
+fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
     let setup = HostSetup {
-        place: place.clone(),
+        paths: paths.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         linger: LINGER,
         client_timeouts: ClientTimeouts::default(),
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
-            keep_programs: Config::load(place.home())?.keep_programs.into(),
+            keep_programs: Config::load(paths.home())?.keep_programs.into(),
             relay: relay(),
             ..EngineSettings::default()
         },

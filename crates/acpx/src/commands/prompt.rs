@@ -255,7 +255,7 @@ async fn agent_word(
     locator: &HostLocator,
     settings: &CommandSettings,
 ) -> AgentReadiness {
-    if !agent_lives(record, &locator.place) {
+    if !agent_lives(record, &locator.paths) {
         return AgentReadiness::Starting;
     }
     let is_doubtful = async {

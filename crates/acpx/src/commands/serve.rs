@@ -16,10 +16,10 @@ use crate::session::settings::{CommandSettings, DEFAULT_TTL};
 pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(), CliError> {
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
     let locator = HostLocator::of_environment()?;
-    locator.place.make_home()?;
-    refuse_inside(&locator.place, "let others in")?;
-    let home = locator.place.name()?;
-    let tokens = Tokens::of(locator.place.home());
+    locator.paths.make_home()?;
+    refuse_inside(&locator.paths, "let others in")?;
+    let home = locator.paths.name()?;
+    let tokens = Tokens::of(locator.paths.home());
     let is_loopback = is_loopback(address);
     let tokens_needed = tokens.are_needed()?;
     let is_protected = tokens_needed && tls.is_some();
@@ -58,7 +58,7 @@ pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(
             );
         }
         let hosts = Hosts {
-            directory: locator.place.home().to_owned(),
+            directory: locator.paths.home().to_owned(),
             bridge: Box::new(move |client| locator.bridge_for_remote_client(client)),
             no_host: |error| output::log(&format!("no host for a client: {}", with_causes(error))),
         };

@@ -39,11 +39,11 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = lookup.last_turn(&record).await?;
         let locator = HostLocator::of_environment()?;
-        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &locator.place));
+        let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record, &locator.paths));
         // For open turns, check whether a host continues them, and what they wait for.
         let recent = lookup.recent(&record, LOOKED_THROUGH).await?;
         let is_in_doubt = agent_lives && is_in_doubt(last_turn.as_ref(), &recent);
-        let host_lives = (has_turns || is_in_doubt) && listens(&locator.place);
+        let host_lives = (has_turns || is_in_doubt) && listens(&locator.paths);
         let waiting = if host_lives {
             request(&locator, &record, Timestamp::since_1970(since_1970()), WAIT_REASON_TIMEOUT).await
         } else {

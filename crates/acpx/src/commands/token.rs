@@ -1,6 +1,6 @@
 //! `acpx token new|list|revoke`: manages access of remote clients.
 
-use acpx_core::home::HostPlace;
+use acpx_core::home::HostPaths;
 
 use crate::cli::{OutputOptions, TokenCommand};
 use crate::error::CliError;
@@ -20,10 +20,10 @@ pub(super) fn run(
     let home = acpx_home()?;
     make_private(&home)?;
     let tokens = Tokens::of(&home);
-    let place = HostPlace::new(home, None, &std::env::temp_dir());
+    let paths = HostPaths::new(home, None, &std::env::temp_dir());
     if !matches!(command, TokenCommand::List) {
         // A token grants the user's rights.
-        refuse_inside(&place, "make or revoke a token")?;
+        refuse_inside(&paths, "make or revoke a token")?;
     }
     match command {
         TokenCommand::New { name } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, io, thread};
 
 use acpx_core::client::{Bridge, HostClient, Launcher, running, stop_if_idle};
-use acpx_core::home::{HostLock, HostPlace, published};
+use acpx_core::home::{HostLock, HostPaths, published};
 use acpx_core::model::AgentSpec;
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
@@ -26,7 +26,7 @@ const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A home, and how to start its host.
 pub(crate) struct HostLocator {
-    pub(crate) place: HostPlace,
+    pub(crate) paths: HostPaths,
     launcher: Launcher,
 }
 
@@ -43,20 +43,20 @@ impl HostLocator {
             with_home(env::vars_os()).filter(|(name, _)| FOR_THE_HOST.iter().any(|kept| name == kept));
         let environment = inherited.chain([("ACPX_HOME".into(), home.clone().into())]).collect();
         let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let place = HostPlace::new(home, runtime, &env::temp_dir());
+        let paths = HostPaths::new(home, runtime, &env::temp_dir());
         let launcher = Launcher { program, args: vec!["host".into(), "run".into()], environment };
-        Ok(Self { place, launcher })
+        Ok(Self { paths, launcher })
     }
 
     /// The home's name, as the tag of agents that a command holds itself. `None` if the home cannot be created: no host
     /// will clean up there.
     pub(crate) fn tag(&self) -> Option<String> {
-        self.place.make_home().and_then(|()| self.place.name()).ok()
+        self.paths.make_home().and_then(|()| self.paths.name()).ok()
     }
 
     /// Connects to the host, starting it if necessary.
     pub(crate) async fn host(&self, console: &mut Console<'_>) -> Result<HostClient, CliError> {
-        match running(&self.place).await {
+        match running(&self.paths).await {
             Ok(Some(client)) => {
                 console.detail(&format!("using the host{}", self.pid()));
                 return Ok(client);
@@ -66,29 +66,29 @@ impl HostLocator {
             Err(error) => return Err(error.into()),
         }
         console.detail("starting a host");
-        let client = self.launcher.reach(&self.place).await?;
+        let client = self.launcher.reach(&self.paths).await?;
         console.detail(&format!("the host is there{}", self.pid()));
         Ok(client)
     }
 
     /// A bridge to the host for a local client.
     pub(crate) fn bridge(&self, client: &ClientMeta) -> Bridge {
-        Bridge::new(self.launcher.clone(), self.place.clone(), client)
+        Bridge::new(self.launcher.clone(), self.paths.clone(), client)
     }
 
     /// A bridge to the host for a remote client.
     pub(crate) fn bridge_for_remote_client(&self, client: &RemoteClientMeta) -> Bridge {
-        Bridge::for_remote_client(self.launcher.clone(), self.place.clone(), client)
+        Bridge::for_remote_client(self.launcher.clone(), self.paths.clone(), client)
     }
 
     fn pid(&self) -> String {
-        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
+        published(&self.paths).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
     }
 
     /// Opens the store read-only; `None` if there is none, or it is just being created. A store of an older format is
     /// migrated once the older host that writes it has stopped.
     pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
-        let path = self.place.store();
+        let path = self.paths.store();
         let options =
             SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
         match SqliteStore::open_with(&path, &options) {
@@ -108,22 +108,22 @@ impl HostLocator {
     /// Takes the host's lock, after asking an idle older host that holds it to stop; `None` if another host takes it
     /// first. An older host that has work is an error.
     fn lock_without_older_host(&self) -> Result<Option<HostLock>, CliError> {
-        if let Some(lock) = HostLock::try_take(&self.place)? {
+        if let Some(lock) = HostLock::try_take(&self.paths)? {
             return Ok(Some(lock));
         }
-        let version = published(&self.place).map_or_else(String::new, |host| host.version);
-        let asking = || block_on(async { Ok(stop_if_idle(&self.place).await?) });
+        let version = published(&self.paths).map_or_else(String::new, |host| host.version);
+        let asking = || block_on(async { Ok(stop_if_idle(&self.paths).await?) });
         // Some callers are inside a runtime, and runtimes cannot be nested.
         let stops = thread::scope(|scope| scope.spawn(asking).join()).unwrap_or(Ok(false))?;
         if !stops {
             return Err(HostError::Older { version }.into());
         }
-        Ok(HostLock::contend(&self.place, HOST_STOPS_WITHIN)?)
+        Ok(HostLock::contend(&self.paths, HOST_STOPS_WITHIN)?)
     }
 
     /// Connects to the host if one is running.
     pub(crate) async fn running(&self) -> Result<Option<HostClient>, CliError> {
-        Ok(running(&self.place).await?)
+        Ok(running(&self.paths).await?)
     }
 }
 

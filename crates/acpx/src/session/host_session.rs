@@ -505,7 +505,7 @@ impl<'a> HostSession<'a> {
             return Ok(None);
         };
         if self.is_probed {
-            return Err(HostError::Silent { home: reach.place.home().to_owned() }.into());
+            return Err(HostError::Silent { home: reach.paths.home().to_owned() }.into());
         }
         self.is_probed = true;
         self.silent_at = Instant::now() + self.silence.1;

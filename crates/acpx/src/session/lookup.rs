@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
 use acpx_core::engine::{agent_build, has_answered, last_answers};
-use acpx_core::home::{HostPlace, listens, published};
+use acpx_core::home::{HostPaths, listens, published};
 use acpx_core::host::RecordEvents;
 use acpx_core::model::{
     AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName,
@@ -274,18 +274,18 @@ const USAGE: &str = "usage_update";
 
 /// Whether the process of a record's last run is alive. Processes that a host in another PID namespace started, a
 /// container for instance, are not visible here; while that host listens, the record is trusted.
-pub(crate) fn agent_lives(record: &Record, place: &HostPlace) -> bool {
+pub(crate) fn agent_lives(record: &Record, paths: &HostPaths) -> bool {
     let run = record.agent_run.as_ref().filter(|run| run.ended.is_none());
-    run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, place))
+    run.is_some_and(|run| run.process.is_alive() || is_in_namespace_of_host(&run.process, paths))
 }
 
 /// Whether the home's host listens, is not visible from here, and may have started this process: it began earlier.
-fn is_in_namespace_of_host(process: &ProcessIdentity, place: &HostPlace) -> bool {
+fn is_in_namespace_of_host(process: &ProcessIdentity, paths: &HostPaths) -> bool {
     let started_it = |host: &ProcessIdentity| {
         !host.boot.is_empty() && host.boot == process.boot && host.started <= process.started
     };
-    published(place).is_some_and(|host| started_it(&host.process) && !host.process.is_alive())
-        && listens(place)
+    published(paths).is_some_and(|host| started_it(&host.process) && !host.process.is_alive())
+        && listens(paths)
 }
 
 /// The records whose directories are missing. A disk that does not answer in time does not count as missing.
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn an_agent_in_another_pid_namespace_lives_while_its_host_listens() {
         let home = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let paths = HostPaths::new(home.path().to_owned(), None, home.path());
         let socket = home.path().join("socket");
         let agent = ProcessIdentity { pid: 14, started: 700, boot: "this boot".to_owned() };
         // Neither process is visible from here.
@@ -481,7 +481,7 @@ mod tests {
             let protocol = json!({ "oldest": 1, "newest": 1 });
             let host = json!({ "pid": 3, "started": started, "boot": boot, "socket": socket, "protocol": protocol, "version": "0" });
             std::fs::write(home.path().join("host.lock"), host.to_string()).unwrap();
-            is_in_namespace_of_host(&agent, &place)
+            is_in_namespace_of_host(&agent, &paths)
         };
         assert!(!lives(700, "this boot"), "no host listens");
         let _host = UnixListener::bind(&socket).unwrap();

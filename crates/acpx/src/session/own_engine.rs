@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, EngineSettings};
-use acpx_core::home::{Holding, HostPlace, end_leftovers, has_leftovers};
+use acpx_core::home::{DirectRun, HostPaths, end_leftovers, has_leftovers};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::{GracePeriods, SweptProcess, Tag};
@@ -39,7 +39,7 @@ const BROWSERS: [&str; 15] = [
 /// The engine, and its mark in the home. The drop removes the mark, after its agents have ended.
 pub(crate) struct OwnEngine {
     engine: Engine,
-    _holding: Option<Holding>,
+    _direct_run: Option<DirectRun>,
 }
 
 impl Deref for OwnEngine {
@@ -79,19 +79,19 @@ async fn engine(
     let home = reach.tag();
     let tag = home.clone().and_then(Tag::of_this_process);
     // A home that cannot be written to gets no mark: the next host finds leftover agents anyway.
-    let holding = tag.and_then(|tag| Holding::begin(&reach.place, &tag).ok());
-    if let Some(home) = home.clone().filter(|_| has_leftovers(&reach.place)) {
-        sweep(reach.place, home, settings).await?;
+    let direct_run = tag.and_then(|tag| DirectRun::begin(&reach.paths, &tag).ok());
+    if let Some(home) = home.clone().filter(|_| has_leftovers(&reach.paths)) {
+        sweep(reach.paths, home, settings).await?;
     }
     let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
     let id = HostId::new(name).expect("the name of a command is not empty");
-    Ok(OwnEngine { engine: Engine::new(store, id, settings), _holding: holding })
+    Ok(OwnEngine { engine: Engine::new(store, id, settings), _direct_run: direct_run })
 }
 
 /// Ends the agents that killed commands left behind, and reports it. Takes a bounded time; a signal ends the command.
-async fn sweep(place: HostPlace, home: String, settings: &CommandSettings) -> Result<(), CliError> {
+async fn sweep(paths: HostPaths, home: String, settings: &CommandSettings) -> Result<(), CliError> {
     let keep = Arc::clone(&settings.keep_programs);
-    let sweeping = move || end_leftovers(&place, &home, &keep, GracePeriods::default());
+    let sweeping = move || end_leftovers(&paths, &home, &keep, GracePeriods::default());
     let swept =
         InterruptWatcher::new(None)?.during(tokio::task::spawn_blocking(sweeping)).await?.unwrap_or_default();
     let mut console = Console::of_program(settings.mode);

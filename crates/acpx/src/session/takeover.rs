@@ -40,7 +40,7 @@ pub(crate) enum ImportScope {
 /// Imports new sessions of the home, and prints how many.
 pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result<(), CliError> {
     let reach = HostLocator::of_environment()?;
-    let directory = reach.place.npm_sessions();
+    let directory = reach.paths.npm_sessions();
     if !directory.is_dir() {
         return Ok(());
     }
@@ -120,11 +120,11 @@ pub(crate) async fn take(
         if let Some(report) = asked.await? {
             return Ok(report);
         }
-        if let Some(_alone) = HostLock::try_take(&reach.place)? {
+        if let Some(_alone) = HostLock::try_take(&reach.paths)? {
             return alone(reach, directory, agents, mode).await;
         }
         if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: reach.place.home().to_owned() }.into());
+            return Err(HostError::Silent { home: reach.paths.home().to_owned() }.into());
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -136,7 +136,7 @@ async fn alone(
     agents: &[ConfiguredAgent],
     mode: ImportMode,
 ) -> Result<ImportMeta, CliError> {
-    let path = reach.place.store();
+    let path = reach.paths.store();
     if mode == ImportMode::Keep || path.exists() {
         let access = if mode == ImportMode::Keep { Access::ReadWrite } else { Access::ReadOnly };
         let store = SqliteStore::open(&path, access)?;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::HostClient;
 use crate::home::local_socket::LocalSocket;
 use crate::home::paths::check_private;
-use crate::home::{HostInfo, HostPlace, published};
+use crate::home::{HostInfo, HostPaths, published};
 use crate::protocol::HostError;
 use crate::protocol::meta::{PROTOCOL, ProtocolRange};
 use crate::protocol::rpc_error::HostErrorResponse;
@@ -52,16 +52,16 @@ pub struct Launcher {
 pub const READY: &str = "ready\n";
 
 /// Connects to the host of a home, if one is listening.
-pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    match listening(place, PROTOCOL).await? {
-        Some(socket) => initialize(socket, place).await,
+pub async fn running(paths: &HostPaths) -> Result<Option<HostClient>, HostError> {
+    match listening(paths, PROTOCOL).await? {
+        Some(socket) => initialize(socket, paths).await,
         None => Ok(None),
     }
 }
 
 /// A socket to the host of a home, if one is listening with a compatible protocol version.
-async fn listening(place: &HostPlace, supported: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
-    let Some(info) = published(place) else { return Ok(None) };
+async fn listening(paths: &HostPaths, supported: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
+    let Some(info) = published(paths) else { return Ok(None) };
     let Some(socket) = connect(&info).await? else { return Ok(None) };
     if !supported.meets(info.protocol) {
         let version = info.version;
@@ -72,13 +72,13 @@ async fn listening(place: &HostPlace, supported: ProtocolRange) -> Result<Option
 }
 
 /// Initializes the connection, with a timeout in case the host hangs.
-async fn initialize(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+async fn initialize(socket: LocalSocket, paths: &HostPaths) -> Result<Option<HostClient>, HostError> {
     let client = tokio::time::timeout(START_TIMEOUT, HostClient::start(socket)).await;
-    client.unwrap_or_else(|_| Err(silent(place)))
+    client.unwrap_or_else(|_| Err(silent(paths)))
 }
 
-fn silent(place: &HostPlace) -> HostError {
-    HostError::Silent { home: place.home().to_owned() }
+fn silent(paths: &HostPaths) -> HostError {
+    HostError::Silent { home: paths.home().to_owned() }
 }
 
 async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
@@ -122,22 +122,22 @@ async fn connect_socket(socket: &Path) -> io::Result<UnixStream> {
 
 impl Launcher {
     /// Connects to the host of a home, and starts one if there is none.
-    pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
-        self.find_or_start(place, || running(place)).await
+    pub async fn reach(&self, paths: &HostPaths) -> Result<HostClient, HostError> {
+        self.find_or_start(paths, || running(paths)).await
     }
 
     /// The same for a caller that initializes the connection itself, in one of these versions. A host that is shutting
     /// down may still accept: then the socket closes, and nothing has happened.
     pub(crate) async fn reach_socket(
         &self,
-        place: &HostPlace,
+        paths: &HostPaths,
         supported: ProtocolRange,
     ) -> Result<LocalSocket, HostError> {
-        self.find_or_start(place, || listening(place, supported)).await
+        self.find_or_start(paths, || listening(paths, supported)).await
     }
 
     /// Looks for a host and starts one until there is one.
-    async fn find_or_start<T, L>(&self, place: &HostPlace, find: impl Fn() -> L) -> Result<T, HostError>
+    async fn find_or_start<T, L>(&self, paths: &HostPaths, find: impl Fn() -> L) -> Result<T, HostError>
     where
         L: Future<Output = Result<Option<T>, HostError>>,
     {
@@ -147,33 +147,33 @@ impl Launcher {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(HostError::Older { version }) => {
-                    if !stop_if_idle(place).await? {
+                    if !stop_if_idle(paths).await? {
                         return Err(HostError::Older { version });
                     }
                 }
                 Err(error) => return Err(error),
             }
             if Instant::now() >= deadline {
-                return Err(silent(place));
+                return Err(silent(paths));
             }
-            self.start(place).await?;
+            self.start(paths).await?;
         }
     }
 
     /// Starts a host and waits until it listens or reports that another one does.
-    async fn start(&self, place: &HostPlace) -> Result<(), HostError> {
-        place.make_home()?;
+    async fn start(&self, paths: &HostPaths) -> Result<(), HostError> {
+        paths.make_home()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             // The client may be a descendant of an agent and end with it; this mark keeps the host from being ended
             // too.
-            .env(HOST_VARIABLE, place.lock())
+            .env(HOST_VARIABLE, paths.lock())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log(place).map_err(HostError::NotStarted)?)
+            .stderr(log(paths).map_err(HostError::NotStarted)?)
             .spawn()
             .map_err(HostError::NotStarted)?;
         let stdout = child.stdout.take();
@@ -185,7 +185,7 @@ impl Launcher {
             let read = async { stdout.take(OUTPUT_BYTES).read_to_end(&mut output).await };
             match tokio::time::timeout(START_TIMEOUT, read).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
-                Err(_) => return Err(silent(place)),
+                Err(_) => return Err(silent(paths)),
             }
         }
         if output == READY.as_bytes() {
@@ -199,8 +199,8 @@ impl Launcher {
     }
 }
 
-fn log(place: &HostPlace) -> io::Result<Stdio> {
-    let path = place.log();
+fn log(paths: &HostPaths) -> io::Result<Stdio> {
+    let path = paths.log();
     let is_long = path.metadata().is_ok_and(|facts| facts.len() > LOG_BYTES);
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
@@ -225,8 +225,8 @@ struct StopResponse {
 }
 
 /// Stops a host of another version if it is idle; returns whether it stops. Every version supports this.
-pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
-    let Some(mut client) = any_version(place).await? else { return Ok(true) };
+pub async fn stop_if_idle(paths: &HostPaths) -> Result<bool, HostError> {
+    let Some(mut client) = any_version(paths).await? else { return Ok(true) };
     let request = async {
         let load: HostLoad = client.call("_acpx/host/status", &serde_json::json!({})).await?;
         if load.live_sessions > 0 || load.clients > 1 {
@@ -242,15 +242,15 @@ pub async fn stop_if_idle(place: &HostPlace) -> Result<bool, HostError> {
         // It exited by itself.
         Ok(Err(HostError::Lost)) => Ok(true),
         Ok(answered) => answered,
-        Err(_) => Err(silent(place)),
+        Err(_) => Err(silent(paths)),
     }
 }
 
 /// Connects to the host of a home regardless of its version, if one is listening.
-pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    let Some(info) = published(place) else { return Ok(None) };
+pub async fn any_version(paths: &HostPaths) -> Result<Option<HostClient>, HostError> {
+    let Some(info) = published(paths) else { return Ok(None) };
     match connect(&info).await? {
-        Some(socket) => initialize(socket, place).await,
+        Some(socket) => initialize(socket, paths).await,
         None => Ok(None),
     }
 }

@@ -13,7 +13,7 @@ use crate::model::ProcessIdentity;
 use crate::tools::signal_process;
 
 use super::any_version;
-use crate::home::{HostLock, HostPlace, published};
+use crate::home::{HostLock, HostPaths, published};
 use crate::protocol::HostError;
 
 /// The time limit of each step.
@@ -50,31 +50,31 @@ enum StopOutcome {
 }
 
 /// Stops the host of a home and waits for its exit; returns whether there was one.
-pub async fn stop(place: &HostPlace) -> Result<bool, HostError> {
-    stop_within(place, TIMEOUTS).await
+pub async fn stop(paths: &HostPaths) -> Result<bool, HostError> {
+    stop_within(paths, TIMEOUTS).await
 }
 
-async fn stop_within(place: &HostPlace, timeouts: StopTimeouts) -> Result<bool, HostError> {
-    let Some(host) = published(place).map(|info| info.process) else { return Ok(false) };
-    let outcome = request_stop(place, timeouts.answer).await?;
-    if matches!(outcome, StopOutcome::NoHost) && is_free(place)? {
+async fn stop_within(paths: &HostPaths, timeouts: StopTimeouts) -> Result<bool, HostError> {
+    let Some(host) = published(paths).map(|info| info.process) else { return Ok(false) };
+    let outcome = request_stop(paths, timeouts.answer).await?;
+    if matches!(outcome, StopOutcome::NoHost) && is_free(paths)? {
         return Ok(false);
     }
-    if matches!(outcome, StopOutcome::Stopping) && exits_within(&host, place, timeouts.farewell).await? {
+    if matches!(outcome, StopOutcome::Stopping) && exits_within(&host, paths, timeouts.farewell).await? {
         return Ok(true);
     }
     for (signal, limit) in [(Signal::TERM, timeouts.term), (Signal::KILL, timeouts.kill)] {
         signal_process(&host, signal);
-        if exits_within(&host, place, limit).await? {
+        if exits_within(&host, paths, limit).await? {
             return Ok(true);
         }
     }
-    Err(HostError::Silent { home: place.home().to_owned() })
+    Err(HostError::Silent { home: paths.home().to_owned() })
 }
 
-async fn request_stop(place: &HostPlace, limit: Duration) -> Result<StopOutcome, HostError> {
+async fn request_stop(paths: &HostPaths, limit: Duration) -> Result<StopOutcome, HostError> {
     let request = async {
-        let Some(mut client) = any_version(place).await? else { return Ok(StopOutcome::NoHost) };
+        let Some(mut client) = any_version(paths).await? else { return Ok(StopOutcome::NoHost) };
         client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
         // The connection is dropped here, because the host waits a moment for connected clients.
         Ok(StopOutcome::Stopping)
@@ -86,9 +86,9 @@ async fn request_stop(place: &HostPlace, limit: Duration) -> Result<StopOutcome,
     }
 }
 
-async fn exits_within(host: &ProcessIdentity, place: &HostPlace, limit: Duration) -> Result<bool, HostError> {
+async fn exits_within(host: &ProcessIdentity, paths: &HostPaths, limit: Duration) -> Result<bool, HostError> {
     let deadline = Instant::now() + limit;
-    while !is_gone(host, place)? {
+    while !is_gone(host, paths)? {
         if Instant::now() >= deadline {
             return Ok(false);
         }
@@ -99,17 +99,17 @@ async fn exits_within(host: &ProcessIdentity, place: &HostPlace, limit: Duration
 
 /// Whether the host has exited. Another host may hold the lock by now, so the process is checked; only where the system
 /// cannot identify it, the lock is.
-fn is_gone(host: &ProcessIdentity, place: &HostPlace) -> Result<bool, HostError> {
+fn is_gone(host: &ProcessIdentity, paths: &HostPaths) -> Result<bool, HostError> {
     if !host.boot.is_empty() {
         return Ok(!host.is_alive());
     }
-    let is_another = published(place).is_some_and(|info| info.process != *host);
-    Ok(is_another || is_free(place)?)
+    let is_another = published(paths).is_some_and(|info| info.process != *host);
+    Ok(is_another || is_free(paths)?)
 }
 
 /// Whether the home has no host.
-fn is_free(place: &HostPlace) -> Result<bool, HostError> {
-    Ok(HostLock::try_take(place)?.is_some())
+fn is_free(paths: &HostPaths) -> Result<bool, HostError> {
+    Ok(HostLock::try_take(paths)?.is_some())
 }
 
 #[cfg(test)]

@@ -10,23 +10,23 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::HostPlace;
+use super::HostPaths;
 use crate::model::ProcessIdentity;
 use crate::tools::{GracePeriods, SweepReport, Tag, sweep_after};
 
 /// Numbers the files of one process, which may hold agents several times, independently.
 static RUN_NUMBERS: AtomicU32 = AtomicU32::new(0);
 
-/// Lists this process as a holder of agents until it is dropped.
+/// RAII guard: lists this process as a holder of agents until it is dropped.
 #[derive(Debug)]
-pub struct Holding {
+pub struct DirectRun {
     file: PathBuf,
 }
 
-impl Holding {
+impl DirectRun {
     /// Adds this process to the list.
-    pub fn begin(place: &HostPlace, tag: &Tag) -> io::Result<Self> {
-        let directory = place.holders();
+    pub fn begin(paths: &HostPaths, tag: &Tag) -> io::Result<Self> {
+        let directory = paths.holders();
         let number = RUN_NUMBERS.fetch_add(1, Ordering::Relaxed);
         let file = directory.join(format!("{tag},{number}"));
         match File::create(&file) {
@@ -48,7 +48,7 @@ fn create_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-impl Drop for Holding {
+impl Drop for DirectRun {
     fn drop(&mut self) {
         // A file that stays costs the next command one search of the processes, which then removes it.
         drop(fs::remove_file(&self.file));
@@ -57,17 +57,17 @@ impl Drop for Holding {
 
 /// The killed commands of a home that are still listed.
 #[derive(Debug, Default)]
-pub(crate) struct Dead {
+pub(crate) struct StaleRuns {
     files: Vec<PathBuf>,
     holders: Vec<ProcessIdentity>,
 }
 
-impl Dead {
+impl StaleRuns {
     /// The listed commands that are dead. Unreadable files are ignored.
-    pub(crate) fn of(place: &HostPlace) -> Self {
-        let mut dead = Self::default();
-        let Some(ours) = Tag::of_this_process("") else { return dead };
-        let Ok(entries) = fs::read_dir(place.holders()) else { return dead };
+    pub(crate) fn of(paths: &HostPaths) -> Self {
+        let mut stale = Self::default();
+        let Some(ours) = Tag::of_this_process("") else { return stale };
+        let Ok(entries) = fs::read_dir(paths.holders()) else { return stale };
         for entry in entries.filter_map(Result::ok) {
             let name = entry.file_name();
             let tag = name.to_str().and_then(|name| name.rsplit_once(',')?.0.parse::<Tag>().ok());
@@ -75,11 +75,11 @@ impl Dead {
             // A pid of another namespace can be checked only there, unless it is from an earlier boot.
             let is_known = namespace == ours.namespace || holder.boot != ours.holder.boot;
             if is_known && !holder.is_alive() {
-                dead.files.push(entry.path());
-                dead.holders.push(holder);
+                stale.files.push(entry.path());
+                stale.holders.push(holder);
             }
         }
-        dead
+        stale
     }
 
     /// Removes them after a sweep, unless processes are left.
@@ -95,17 +95,17 @@ impl Dead {
 }
 
 /// Whether a command of this home was killed since the last clean-up.
-pub fn has_leftovers(place: &HostPlace) -> bool {
-    !Dead::of(place).files.is_empty()
+pub fn has_leftovers(paths: &HostPaths) -> bool {
+    !StaleRuns::of(paths).files.is_empty()
 }
 
 /// Ends what killed commands of this home left, except for these programs. Processes of a killed host are left to the
 /// next host, which names them in the records. Searches all processes of the machine, and blocks for at most twice
 /// [`GracePeriods::term`].
-pub fn end_leftovers(place: &HostPlace, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
-    let dead = Dead::of(place);
-    let swept = sweep_after(&dead.holders, home, keep, grace);
-    dead.remove_after(&swept);
+pub fn end_leftovers(paths: &HostPaths, home: &str, keep: &[String], grace: GracePeriods) -> SweepReport {
+    let stale = StaleRuns::of(paths);
+    let swept = sweep_after(&stale.holders, home, keep, grace);
+    stale.remove_after(&swept);
     swept
 }
 
@@ -114,56 +114,56 @@ mod tests {
     use super::*;
     use crate::tools::SweptProcess;
 
-    fn place(home: &Path) -> HostPlace {
-        HostPlace::new(home.to_owned(), None, home)
+    fn paths(home: &Path) -> HostPaths {
+        HostPaths::new(home.to_owned(), None, home)
     }
 
-    fn files(place: &HostPlace) -> Vec<String> {
-        let entries = fs::read_dir(place.holders()).into_iter().flatten().flatten();
+    fn files(paths: &HostPaths) -> Vec<String> {
+        let entries = fs::read_dir(paths.holders()).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     #[test]
     fn a_direct_run_is_listed_until_it_is_dropped() {
         let home = tempfile::tempdir().unwrap();
-        let place = place(home.path());
+        let paths = paths(home.path());
         let tag = Tag::of_this_process("home").unwrap();
-        let first = Holding::begin(&place, &tag).unwrap();
-        let second = Holding::begin(&place, &tag).unwrap();
-        assert_eq!(files(&place).len(), 2);
-        assert!(Dead::of(&place).files.is_empty(), "who lives is not among the dead");
+        let first = DirectRun::begin(&paths, &tag).unwrap();
+        let second = DirectRun::begin(&paths, &tag).unwrap();
+        assert_eq!(files(&paths).len(), 2);
+        assert!(StaleRuns::of(&paths).files.is_empty(), "a running command is not stale");
         drop(first);
-        assert_eq!(files(&place).len(), 1);
+        assert_eq!(files(&paths).len(), 1);
         drop(second);
-        assert_eq!(files(&place), [""; 0]);
+        assert_eq!(files(&paths), [""; 0]);
     }
 
     #[test]
     fn dead_direct_runs_are_those_of_this_pid_namespace() {
         let home = tempfile::tempdir().unwrap();
-        let place = place(home.path());
+        let paths = paths(home.path());
         let ours = Tag::of_this_process("home").unwrap();
-        create_directory(&place.holders()).unwrap();
+        create_directory(&paths.holders()).unwrap();
         let mut gone = ours.clone();
         gone.holder.started += 1;
         let mut earlier = Tag { namespace: ours.namespace + 1, ..ours.clone() };
         earlier.holder.boot = "another".to_owned();
         let contained = Tag { namespace: ours.namespace + 1, ..gone.clone() };
-        let write = |name: &str, text: &str| fs::write(place.holders().join(name), text).unwrap();
+        let write = |name: &str, text: &str| fs::write(paths.holders().join(name), text).unwrap();
         let others = ["no tag".to_owned(), format!("{gone}"), format!("{ours},0"), format!("{contained},0")];
         for name in &others {
             write(name, "x");
         }
         write(&format!("{gone},0"), "");
         write(&format!("{earlier},3"), "x");
-        let dead = Dead::of(&place);
-        assert_eq!(dead.holders.len(), 2);
+        let stale = StaleRuns::of(&paths);
+        assert_eq!(stale.holders.len(), 2);
         let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
-        dead.remove_after(&SweepReport { ended: Vec::new(), left: vec![unended] });
-        let dead = Dead::of(&place);
-        assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
-        dead.remove_after(&SweepReport::default());
-        let (mut left, mut expected) = (files(&place), Vec::from(others));
+        stale.remove_after(&SweepReport { ended: Vec::new(), left: vec![unended] });
+        let stale = StaleRuns::of(&paths);
+        assert_eq!(stale.holders.len(), 2, "what is left is looked for again");
+        stale.remove_after(&SweepReport::default());
+        let (mut left, mut expected) = (files(&paths), Vec::from(others));
         left.sort();
         expected.sort();
         assert_eq!(left, expected);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::ProcessIdentity;
 use crate::store::file_system;
 
-use super::HostPlace;
+use super::HostPaths;
 use crate::protocol::HostError;
 use crate::protocol::meta::ProtocolRange;
 
@@ -46,9 +46,9 @@ pub struct HostInfo {
 
 impl HostLock {
     /// Takes the lock if it is free, and clears the stale content of its last holder.
-    pub fn try_take(place: &HostPlace) -> Result<Option<Self>, HostError> {
-        place.make_home()?;
-        let path = place.lock();
+    pub fn try_take(paths: &HostPaths) -> Result<Option<Self>, HostError> {
+        paths.make_home()?;
+        let path = paths.lock();
         let problem = |source| HostError::Lock { path: path.clone(), source };
         let file = OpenOptions::new()
             .create(true)
@@ -76,15 +76,15 @@ impl HostLock {
 
     /// Takes the lock, or returns `None` if another host holds it and listens. Waits for a host that is shutting down.
     /// Blocks the thread.
-    pub fn contend(place: &HostPlace, timeout: Duration) -> Result<Option<Self>, HostError> {
+    pub fn contend(paths: &HostPaths, timeout: Duration) -> Result<Option<Self>, HostError> {
         let deadline = Instant::now() + timeout;
         loop {
-            let lock = Self::try_take(place)?;
-            if lock.is_some() || listens(place) {
+            let lock = Self::try_take(paths)?;
+            if lock.is_some() || listens(paths) {
                 return Ok(lock);
             }
             if Instant::now() >= deadline {
-                return Err(HostError::Silent { home: place.home().to_owned() });
+                return Err(HostError::Silent { home: paths.home().to_owned() });
             }
             std::thread::sleep(RETRY_EVERY);
         }
@@ -113,13 +113,13 @@ fn nonblock() -> i32 {
 }
 
 /// Whether a home's host listens. Only connects, without sending anything.
-pub fn listens(place: &HostPlace) -> bool {
-    published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
+pub fn listens(paths: &HostPaths) -> bool {
+    published(paths).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
 /// The host that the lock's file names; `None` if the file is empty or unreadable.
-pub fn published(place: &HostPlace) -> Option<HostInfo> {
-    let bytes = file_system::read(&place.lock(), 64 * 1024).ok()??;
+pub fn published(paths: &HostPaths) -> Option<HostInfo> {
+    let bytes = file_system::read(&paths.lock(), 64 * 1024).ok()??;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn published_host_info_is_read_back_and_cleared_by_the_next_lock() {
         let home = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(home.path().to_owned(), None, home.path());
-        let mut lock = HostLock::try_take(&place).unwrap().unwrap();
+        let paths = HostPaths::new(home.path().to_owned(), None, home.path());
+        let mut lock = HostLock::try_take(&paths).unwrap().unwrap();
         let info = HostInfo {
             process: ProcessIdentity { pid: 42, started: 1_178_657, boot: "ea83b2c4".to_owned() },
             socket: "/run/acpx.sock".into(),
@@ -140,33 +140,33 @@ mod tests {
             version: "7.0".to_owned(),
         };
         lock.publish(&info).unwrap();
-        let text = std::fs::read_to_string(place.lock()).unwrap();
+        let text = std::fs::read_to_string(paths.lock()).unwrap();
         let expected = r#"{"pid":42,"started":1178657,"boot":"ea83b2c4","socket":"/run/acpx.sock","protocol":{"oldest":1,"newest":2},"version":"7.0"}"#;
-        assert_eq!((text.as_str(), published(&place)), (expected, Some(info)));
+        assert_eq!((text.as_str(), published(&paths)), (expected, Some(info)));
         drop(lock);
-        let _lock = HostLock::try_take(&place).unwrap().unwrap();
-        assert_eq!(published(&place), None);
+        let _lock = HostLock::try_take(&paths).unwrap().unwrap();
+        assert_eq!(published(&paths), None);
     }
 
     #[test]
     fn named_pipe_as_the_lock_file_is_an_error_without_blocking() {
         let home = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(home.path().to_owned(), None, home.path());
-        assert!(std::process::Command::new("mkfifo").arg(place.lock()).status().unwrap().success());
-        assert_eq!(published(&place), None);
-        assert_eq!(HostLock::try_take(&place).err().map(|error| error.code()), Some(ErrorCode::HostLock));
+        let paths = HostPaths::new(home.path().to_owned(), None, home.path());
+        assert!(std::process::Command::new("mkfifo").arg(paths.lock()).status().unwrap().success());
+        assert_eq!(published(&paths), None);
+        assert_eq!(HostLock::try_take(&paths).err().map(|error| error.code()), Some(ErrorCode::HostLock));
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn a_published_pid_without_start_and_boot_is_no_process() {
         let home = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let paths = HostPaths::new(home.path().to_owned(), None, home.path());
         let pid = std::process::id();
         let protocol = r#"{"oldest":1,"newest":1}"#;
         let text = format!(r#"{{"pid":{pid},"socket":"/s","protocol":{protocol},"version":"7.0"}}"#);
-        std::fs::write(place.lock(), text).unwrap();
-        let info = published(&place).unwrap();
+        std::fs::write(paths.lock(), text).unwrap();
+        let info = published(&paths).unwrap();
         assert_eq!((info.socket.as_path(), info.process.pid), (std::path::Path::new("/s"), pid));
         assert!(!info.process.is_alive());
     }

@@ -5,6 +5,6 @@ pub(crate) mod local_socket;
 pub(crate) mod lock;
 pub(crate) mod paths;
 
-pub use direct_runs::{Holding, end_leftovers, has_leftovers};
+pub use direct_runs::{DirectRun, end_leftovers, has_leftovers};
 pub use lock::{HostInfo, HostLock, listens, published};
-pub use paths::HostPlace;
+pub use paths::HostPaths;

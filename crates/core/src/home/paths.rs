@@ -17,16 +17,16 @@ use crate::store::make_private_directory;
 /// The longest socket path that all systems allow, without the final zero byte.
 const SOCKET_PATH: usize = 103;
 
-/// A home and the places where its host can be reached.
+/// A home and the paths of its host.
 #[derive(Debug, Clone)]
-pub struct HostPlace {
+pub struct HostPaths {
     home: PathBuf,
     /// Candidates for the socket's directory, best first.
     runtime: Vec<PathBuf>,
 }
 
-impl HostPlace {
-    /// The place of a home. `runtime` is a directory for the user's sockets, if the system has one; `temporary` is one
+impl HostPaths {
+    /// The paths of a home. `runtime` is a directory for the user's sockets, if the system has one; `temporary` is one
     /// where every user may create directories.
     pub fn new(home: PathBuf, runtime: Option<PathBuf>, temporary: &Path) -> Self {
         let ours = temporary.join(format!("acpx-{}", getuid().as_raw()));
@@ -164,21 +164,21 @@ mod tests {
         let home = temporary.path().join("home");
         std::fs::create_dir(&home).unwrap();
         let ours = temporary.path().join(format!("acpx-{}", getuid().as_raw()));
-        let place = |runtime: &str| {
-            HostPlace::new(home.clone(), Some(temporary.path().join(runtime)), temporary.path())
+        let paths = |runtime: &str| {
+            HostPaths::new(home.clone(), Some(temporary.path().join(runtime)), temporary.path())
         };
         let directory =
-            |place: HostPlace| place.make_socket_path().map(|path| path.parent().unwrap().to_owned());
+            |paths: HostPaths| paths.make_socket_path().map(|path| path.parent().unwrap().to_owned());
         let run = temporary.path().join("run/acpx");
-        assert_eq!(directory(place("run")).unwrap(), run);
-        assert_eq!(directory(place(&"x".repeat(SOCKET_PATH))).unwrap(), ours);
+        assert_eq!(directory(paths("run")).unwrap(), run);
+        assert_eq!(directory(paths(&"x".repeat(SOCKET_PATH))).unwrap(), ours);
         std::fs::set_permissions(&run, PermissionsExt::from_mode(0o750)).unwrap();
-        assert_eq!(directory(place("run")).unwrap(), ours);
+        assert_eq!(directory(paths("run")).unwrap(), ours);
         std::fs::set_permissions(&ours, PermissionsExt::from_mode(0o777)).unwrap();
-        assert_eq!(directory(place("run")).unwrap_err().code().as_str(), "HOST_DIRECTORY_UNSAFE");
+        assert_eq!(directory(paths("run")).unwrap_err().code().as_str(), "HOST_DIRECTORY_UNSAFE");
         let modes = [&run, &ours].map(|path| path.metadata().unwrap().mode() & 0o777);
         assert_eq!(modes, [0o750, 0o777]);
-        let long = HostPlace::new(home, None, &temporary.path().join("x".repeat(SOCKET_PATH)));
+        let long = HostPaths::new(home, None, &temporary.path().join("x".repeat(SOCKET_PATH)));
         assert_eq!(directory(long).unwrap_err().code().as_str(), "HOST_SOCKET");
     }
 
@@ -189,7 +189,7 @@ mod tests {
         std::fs::create_dir(&real).unwrap();
         let link = temporary.path().join("link");
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let name = |home: &Path| HostPlace::new(home.to_owned(), None, temporary.path()).name().unwrap();
+        let name = |home: &Path| HostPaths::new(home.to_owned(), None, temporary.path()).name().unwrap();
         assert_eq!(name(&real), name(&link));
         assert_eq!(name(&real), name(&temporary.path().join("link/../home")));
         assert_ne!(name(&real), name(temporary.path()));
@@ -199,15 +199,15 @@ mod tests {
     #[test]
     fn a_missing_home_has_no_name_and_a_recreated_one_another() {
         let temporary = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(temporary.path().join("home"), None, temporary.path());
-        assert_eq!(place.name().unwrap_err().code().as_str(), "HOST_DIRECTORY");
-        place.make_home().unwrap();
-        let first = place.name().unwrap();
-        place.make_home().unwrap();
-        assert_eq!(place.name().unwrap(), first);
+        let paths = HostPaths::new(temporary.path().join("home"), None, temporary.path());
+        assert_eq!(paths.name().unwrap_err().code().as_str(), "HOST_DIRECTORY");
+        paths.make_home().unwrap();
+        let first = paths.name().unwrap();
+        paths.make_home().unwrap();
+        assert_eq!(paths.name().unwrap(), first);
         // The old directory still exists, so that the new one cannot get the same inode.
-        std::fs::rename(place.home(), temporary.path().join("moved")).unwrap();
-        place.make_home().unwrap();
-        assert_ne!(place.name().unwrap(), first);
+        std::fs::rename(paths.home(), temporary.path().join("moved")).unwrap();
+        paths.make_home().unwrap();
+        assert_ne!(paths.name().unwrap(), first);
     }
 }

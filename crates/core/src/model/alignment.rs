@@ -21,7 +21,7 @@ pub struct Exchange {
     pub answered: bool,
     /// The agent's message text, joined; of a long one the beginning.
     pub reply: String,
-    /// How many bytes followed that. Any replayed text at this place counts as equal.
+    /// How many bytes followed that. Any replayed text at this position counts as equal.
     pub unstored: usize,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Alignment {
     message: Option<UserMessage>,
     /// How many bytes of the last passed exchange's reply were replayed; `None` once it differs.
     replied: Option<usize>,
-    place: ReplayPosition,
+    position: ReplayPosition,
     strangers: Strangers,
     skipped: bool,
     seen: bool,
@@ -123,7 +123,7 @@ impl Alignment {
             passed: 0,
             message: None,
             replied: None,
-            place: ReplayPosition::Within,
+            position: ReplayPosition::Within,
             strangers: Strangers::None,
             skipped: false,
             seen: false,
@@ -132,13 +132,13 @@ impl Alignment {
 
     /// No comparison: every update goes beyond the stored conversation.
     pub(crate) fn of_missed() -> Self {
-        Self { place: ReplayPosition::Beyond, ..Self::new(Vec::new(), &[]) }
+        Self { position: ReplayPosition::Beyond, ..Self::new(Vec::new(), &[]) }
     }
 
     /// Compares one replayed history update.
     pub(crate) fn step(&mut self, update: &Update) -> ReplayStep {
         self.seen = true;
-        match self.place {
+        match self.position {
             ReplayPosition::Lost => return ReplayStep::Drop,
             ReplayPosition::Beyond => return ReplayStep::Keep,
             ReplayPosition::Within => {}
@@ -160,7 +160,7 @@ impl Alignment {
         };
         for piece in pieces {
             if let ChunkOrigin::Beyond = self.user(id, piece) {
-                self.place = ReplayPosition::Beyond;
+                self.position = ReplayPosition::Beyond;
                 return ReplayStep::Keep;
             }
         }
@@ -169,11 +169,11 @@ impl Alignment {
 
     /// The verdict at the end of the replay; `None` if nothing was replayed or compared.
     pub(crate) fn verdict(&self) -> Option<ReplayVerdict> {
-        if self.place == ReplayPosition::Beyond && self.passed == 0 {
+        if self.position == ReplayPosition::Beyond && self.passed == 0 {
             return None;
         }
         let is_missing = self.skipped || self.remaining().iter().any(Exchange::must_come);
-        let verdict = match self.place {
+        let verdict = match self.position {
             ReplayPosition::Beyond => ReplayVerdict::Longer,
             ReplayPosition::Lost => ReplayVerdict::Different,
             ReplayPosition::Within if self.strangers == Strangers::Last || !self.message_is_whole() => {
@@ -198,7 +198,7 @@ impl Alignment {
 
     /// Whether the rest of the replay may still arrive late.
     pub(crate) fn expects_more(&self) -> bool {
-        self.place == ReplayPosition::Within
+        self.position == ReplayPosition::Within
             && self.strangers != Strangers::Last
             && (!self.remaining().is_empty() || self.owes_reply())
     }
@@ -238,7 +238,7 @@ impl Alignment {
             self.seen = true;
             LateStep::Replayed
         } else {
-            self.place = ReplayPosition::Lost;
+            self.position = ReplayPosition::Lost;
             LateStep::New
         }
     }
@@ -255,13 +255,13 @@ impl Alignment {
         }
         let new = || UserMessage { id: id.map(Into::into), begun: None, is_settled: false };
         let mut message = self.message.take().unwrap_or_else(new);
-        let piece = self.place(&mut message, &text, has_same_id == Some(true));
+        let piece = self.locate_text(&mut message, &text, has_same_id == Some(true));
         self.message = Some(message);
         piece
     }
 
     /// Finds the position of the next piece of a user message.
-    fn place(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> ChunkOrigin {
+    fn locate_text(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> ChunkOrigin {
         if let (Some((index, matched)), false) = (message.begun, message.is_settled) {
             self.go_on(message, index, matched, text);
             return ChunkOrigin::Ours;

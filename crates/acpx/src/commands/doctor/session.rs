@@ -41,7 +41,7 @@ pub(super) async fn look(
         Ok(None) => return report.fail("session", &no_session(settings, NoSessionHelp::LOOK)?),
         Err(error) => return report.fail("session", &error),
     };
-    let lives = if agent_lives(&record, &HostLocator::of_environment()?.place) {
+    let lives = if agent_lives(&record, &HostLocator::of_environment()?.paths) {
         "its agent runs"
     } else {
         "no agent runs"

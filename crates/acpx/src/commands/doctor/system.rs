@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use acpx_core::home::HostPlace;
+use acpx_core::home::HostPaths;
 use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
@@ -34,13 +34,13 @@ pub(super) async fn look(
     }
     match HostLocator::of_environment() {
         Ok(locator) => {
-            home(locator.place.home(), report)?;
+            home(locator.paths.home(), report)?;
             store(&locator, report).await?;
             if let Ok(lookup) = RecordLookup::open() {
                 session::lost(&lookup, None, report).await?;
             }
-            runtime(&locator.place, report)?;
-            running(&locator.place, report).await?;
+            runtime(&locator.paths, report)?;
+            running(&locator.paths, report).await?;
         }
         Err(error) => report.fail("home", &error)?,
     }
@@ -102,7 +102,7 @@ fn system_name(number: u32) -> Option<&'static str> {
 }
 
 async fn store(locator: &HostLocator, report: &mut DoctorReport) -> Result<(), CliError> {
-    let path = locator.place.store();
+    let path = locator.paths.store();
     let store = match locator.kept() {
         Ok(Some(store)) => store,
         Ok(None) => {
@@ -136,19 +136,19 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn runtime(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError> {
-    match place.socket_directory() {
+fn runtime(paths: &HostPaths, report: &mut DoctorReport) -> Result<(), CliError> {
+    match paths.socket_directory() {
         Ok(directory) => report.say(&Finding::ok("socket", format!("in {}", directory.display()))),
         Err(error) => report.fail("socket", &error.into()),
     }
 }
 
-async fn running(place: &HostPlace, report: &mut DoctorReport) -> Result<(), CliError> {
+async fn running(paths: &HostPaths, report: &mut DoctorReport) -> Result<(), CliError> {
     let own = env!("CARGO_PKG_VERSION");
-    let finding = match tokio::time::timeout(HOST_TIMEOUT, acpx_core::client::any_version(place)).await {
+    let finding = match tokio::time::timeout(HOST_TIMEOUT, acpx_core::client::any_version(paths)).await {
         Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
         Ok(Ok(Some(_))) => {
-            let info = acpx_core::home::published(place);
+            let info = acpx_core::home::published(paths);
             let pid = info.as_ref().map_or_else(String::new, |info| format!("pid {}", info.process.pid));
             let version = info.map(|info| info.version).unwrap_or_default();
             if version == own {

@@ -36,9 +36,9 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(),
             }
         }
         // Turns that were sent by a dead host, or to a dead agent, are interrupted.
-        let place = HostLocator::of_environment()?.place;
+        let paths = HostLocator::of_environment()?.paths;
         for (turn, at) in
-            left_turns(store, &record.id, |record| agent_lives(record, &place) && listens(&place)).await?
+            left_turns(store, &record.id, |record| agent_lives(record, &paths) && listens(&paths)).await?
         {
             said.add_interrupted(turn, at);
         }

@@ -28,7 +28,7 @@ pub(crate) fn run(
             reason: system_words(&error),
             flag: "sessions migrate DIR",
         })?,
-        None => locator.place.npm_sessions(),
+        None => locator.paths.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
     // An error in the configuration does not stop the import.

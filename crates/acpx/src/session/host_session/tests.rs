@@ -55,12 +55,12 @@ fn slow_host(reach: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHan
 
 /// The lock and the socket of a host.
 fn listening(reach: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener) {
-    let lock = HostLock::try_take(&reach.place).unwrap().expect("no host runs");
+    let lock = HostLock::try_take(&reach.paths).unwrap().expect("no host runs");
     let listener = UnixListener::bind(&socket).unwrap();
     let process = ProcessIdentity::of_this_process();
     let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
     let text = serde_json::to_string(&info).unwrap();
-    std::fs::write(reach.place.home().join("host.lock"), text).unwrap();
+    std::fs::write(reach.paths.home().join("host.lock"), text).unwrap();
     (lock, listener)
 }
 
@@ -70,7 +70,7 @@ fn reach(home: &Path) -> (HostLocator, PathBuf) {
     std::fs::create_dir(&run).unwrap();
     std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
     let reach = HostLocator::of_home(home.join("home")).unwrap();
-    reach.place.make_home().unwrap();
+    reach.paths.make_home().unwrap();
     (reach, run.join("s"))
 }
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use acpx_core::home::HostPlace;
+use acpx_core::home::HostPaths;
 use acpx_core::tools::Tag;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::acpx::{Done, Place};
 
 /// The mark of an agent of this home.
 fn tag(place: &Place) -> String {
-    let home = HostPlace::new(place.acpx_home(), None, &std::env::temp_dir());
+    let home = HostPaths::new(place.acpx_home(), None, &std::env::temp_dir());
     Tag::of_this_process(home.name().unwrap()).unwrap().to_string()
 }
 

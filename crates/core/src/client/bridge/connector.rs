@@ -33,7 +33,7 @@ impl Connector for Bridge {
                 ClientIdentity::InInitialize(_) => PROTOCOL,
                 ClientIdentity::BeforeInitialize(_) => REMOTE_CLIENT_PROTOCOL,
             };
-            let socket = self.launcher.reach_socket(&self.place, supported).await?;
+            let socket = self.launcher.reach_socket(&self.paths, supported).await?;
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
             let ClientIdentity::BeforeInitialize(client) = &self.client else { return Ok(host) };
@@ -57,7 +57,7 @@ impl Connector for Bridge {
     }
 
     fn silent(&self) -> HostError {
-        HostError::Silent { home: self.place.home().to_owned() }
+        HostError::Silent { home: self.paths.home().to_owned() }
     }
 }
 

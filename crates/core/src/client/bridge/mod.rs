@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::wire::{self, GarbageReport, InboundStream, Peer, RpcMessage, WireError};
 
 use super::Launcher;
-use crate::home::HostPlace;
+use crate::home::HostPaths;
 use crate::protocol::HostError;
 use crate::protocol::limits::limits;
 use crate::protocol::meta::REMOTE_CLIENT;
@@ -54,7 +54,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_mins(2);
 /// Connects a client to its host.
 pub struct Bridge {
     launcher: Launcher,
-    place: HostPlace,
+    paths: HostPaths,
     client: ClientIdentity,
 }
 
@@ -87,16 +87,16 @@ enum BridgeDisconnect {
 
 impl Bridge {
     /// A bridge to the host of a home. Describes the client to every host.
-    pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
+    pub fn new(launcher: Launcher, paths: HostPaths, client: &ClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: ClientIdentity::InInitialize(client) }
+        Self { launcher, paths, client: ClientIdentity::InInitialize(client) }
     }
 
     /// A bridge for a remote client. Every host learns this before it gets a message of the client. Keeps less state
     /// per client, because there may be many.
-    pub fn for_remote_client(launcher: Launcher, place: HostPlace, client: &RemoteClientMeta) -> Self {
+    pub fn for_remote_client(launcher: Launcher, paths: HostPaths, client: &RemoteClientMeta) -> Self {
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, place, client: ClientIdentity::BeforeInitialize(client) }
+        Self { launcher, paths, client: ClientIdentity::BeforeInitialize(client) }
     }
 
     /// Forwards lines until the client disconnects, or until `stop`. A running turn continues. A client that only

@@ -18,7 +18,7 @@ const SHORT: StopTimeouts = StopTimeouts {
 /// A process that appears as the holder of a home's lock, and may listen.
 struct Stuck {
     home: tempfile::TempDir,
-    place: HostPlace,
+    paths: HostPaths,
     child: Child,
     lock: HostLock,
 }
@@ -26,18 +26,18 @@ struct Stuck {
 impl Stuck {
     fn new(program: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let place = HostPlace::new(home.path().join("home"), None, &home.path().join("run"));
-        let mut lock = HostLock::try_take(&place).unwrap().unwrap();
+        let paths = HostPaths::new(home.path().join("home"), None, &home.path().join("run"));
+        let mut lock = HostLock::try_take(&paths).unwrap().unwrap();
         let child = Command::new("sh").args(["-c", program]).spawn().unwrap();
         let process = ProcessIdentity::of(child.id()).unwrap();
-        let socket = place.make_socket_path().unwrap();
+        let socket = paths.make_socket_path().unwrap();
         let info = HostInfo { process, socket, protocol: PROTOCOL, version: "stuck".to_owned() };
         lock.publish(&info).unwrap();
-        Self { home, place, child, lock }
+        Self { home, paths, child, lock }
     }
 
     fn listen(&self) -> UnixListener {
-        UnixListener::bind(self.place.make_socket_path().unwrap()).unwrap()
+        UnixListener::bind(self.paths.make_socket_path().unwrap()).unwrap()
     }
 
     /// The signal that ended it.
@@ -52,7 +52,7 @@ async fn a_host_that_does_not_answer_gets_term_then_kill() {
     for (program, signal) in [("exec sleep 600", Signal::TERM), (deaf, Signal::KILL)] {
         let mut stuck = Stuck::new(program);
         let _listens = stuck.listen();
-        assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+        assert!(stop_within(&stuck.paths, SHORT).await.unwrap());
         assert_eq!(stuck.signal(), Some(signal.as_raw()));
     }
 }
@@ -60,25 +60,25 @@ async fn a_host_that_does_not_answer_gets_term_then_kill() {
 #[tokio::test]
 async fn a_host_with_an_unreachable_socket_is_stopped() {
     let mut stuck = Stuck::new("exec sleep 600");
-    assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+    assert!(stop_within(&stuck.paths, SHORT).await.unwrap());
     assert_eq!(stuck.signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[tokio::test]
 async fn a_process_that_is_not_the_host_is_never_signalled() {
     // The lock is free: the process has the reused pid of an exited host, or is from another boot.
-    let Stuck { home: _home, place, mut child, lock } = Stuck::new("exec sleep 600");
+    let Stuck { home: _home, paths, mut child, lock } = Stuck::new("exec sleep 600");
     drop(lock);
-    assert!(!stop_within(&place, SHORT).await.unwrap());
+    assert!(!stop_within(&paths, SHORT).await.unwrap());
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
     child.wait().unwrap();
 
     let mut stuck = Stuck::new("exec sleep 600");
-    let mut info = published(&stuck.place).unwrap();
+    let mut info = published(&stuck.paths).unwrap();
     info.process.started += 1;
     stuck.lock.publish(&info).unwrap();
-    assert!(stop_within(&stuck.place, SHORT).await.unwrap());
+    assert!(stop_within(&stuck.paths, SHORT).await.unwrap());
     assert!(stuck.child.try_wait().unwrap().is_none());
     stuck.child.kill().unwrap();
     stuck.child.wait().unwrap();

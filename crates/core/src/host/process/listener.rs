@@ -13,13 +13,13 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::model::ProcessIdentity;
 
 use crate::home::paths::remove_socket;
-use crate::home::{HostInfo, HostLock, HostPlace};
+use crate::home::{HostInfo, HostLock, HostPaths};
 use crate::protocol::HostError;
 use crate::protocol::meta::PROTOCOL;
 
 /// A host's listening socket.
 pub(crate) struct HostListener {
-    place: HostPlace,
+    paths: HostPaths,
     lock: HostLock,
     info: HostInfo,
     listener: UnixListener,
@@ -42,13 +42,13 @@ impl SocketFileId {
 
 impl HostListener {
     /// Listens, and publishes the socket in the lock.
-    pub(crate) fn open(place: HostPlace, mut lock: HostLock, version: String) -> Result<Self, HostError> {
-        let socket = place.make_socket_path()?;
+    pub(crate) fn open(paths: HostPaths, mut lock: HostLock, version: String) -> Result<Self, HostError> {
+        let socket = paths.make_socket_path()?;
         let (listener, file) = listen(&socket)?;
         let process = ProcessIdentity::of_this_process();
         let info = HostInfo { process, socket, protocol: PROTOCOL, version };
         lock.publish(&info)?;
-        Ok(Self { place, lock, info, listener, file })
+        Ok(Self { paths, lock, info, listener, file })
     }
 
     /// The next client.
@@ -61,7 +61,7 @@ impl HostListener {
         if self.is_ours() {
             return Ok(());
         }
-        let socket = self.place.make_socket_path()?;
+        let socket = self.paths.make_socket_path()?;
         (self.listener, self.file) = listen(&socket)?;
         self.info.socket = socket;
         self.lock.publish(&self.info)

@@ -12,14 +12,14 @@ use super::accept::serve;
 use super::import::Importer;
 use super::listener::HostListener;
 use super::startup_cleanup;
-use crate::home::{HostLock, HostPlace};
+use crate::home::{HostLock, HostPaths};
 use crate::host::{ClientTimeouts, Host, ServerFile};
 use crate::protocol::{AgentNames, HostError};
 
 /// The parameters of a host.
 pub struct HostSetup {
     /// The paths of its home.
-    pub place: HostPlace,
+    pub paths: HostPaths,
     /// The program's version.
     pub version: String,
     /// How long it stays without a client and a live session.
@@ -78,27 +78,27 @@ pub async fn run(
     lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &SweepReport),
 ) -> Result<(), RunError> {
-    let HostSetup { place, version, linger, client_timeouts, mut settings, server_file, name_of } = setup;
+    let HostSetup { paths, version, linger, client_timeouts, mut settings, server_file, name_of } = setup;
     raise_open_files();
-    let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
+    let file = Arc::new(SqliteStore::open(&paths.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
     let id = HostId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
-    let home = place.name()?;
+    let home = paths.name()?;
     settings.tag = Some(home.clone());
     let orphans = OrphanReaper::adopt().map_err(RunError::Orphans)?;
-    let swept = startup_cleanup::end(&store, &id, (&place, &home), &settings).await?;
+    let swept = startup_cleanup::end(&store, &id, (&paths, &home), &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer {
         store: Arc::clone(&file),
         host: id,
-        own_directory: place.npm_sessions(),
+        own_directory: paths.npm_sessions(),
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
     let host =
         Host::with_importer(engine, store, server_file, Some(importer), version.clone(), client_timeouts);
     let host = Arc::new(host);
-    let listener = HostListener::open(place, lock, version)?;
+    let listener = HostListener::open(paths, lock, version)?;
     ready(&host, &swept);
     // Held to the end, so that no other host starts before this one is done.
     let _lock = serve(listener, &host, &home, linger, || file.is_in_place()).await;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::EngineSettings;
-use crate::home::HostPlace;
-use crate::home::direct_runs::Dead;
+use crate::home::HostPaths;
+use crate::home::direct_runs::StaleRuns;
 use crate::model::{
     AgentEnd, AgentExit, AgentRun, Direction, EndedProcess, Event, EventKind, Fact, HostId, ProcessIdentity,
     Record, RecordId, Seq,
@@ -18,13 +18,13 @@ use crate::tools::{GracePeriods, SweepReport, sweep};
 pub(crate) async fn end(
     store: &Arc<dyn Store>,
     host: &HostId,
-    (place, home): (&HostPlace, &str),
+    (paths, home): (&HostPaths, &str),
     settings: &EngineSettings,
 ) -> Result<SweepReport, StoreError> {
     let running = store.running().await?;
     let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
     let (home, grace): (String, GracePeriods) = (home.to_owned(), settings.process);
-    let commands = Dead::of(place);
+    let commands = StaleRuns::of(paths);
     let keep = Arc::clone(&settings.keep_programs);
     let sweeping = move || {
         let swept = sweep(&home, &runs, &keep, grace);

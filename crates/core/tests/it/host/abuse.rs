@@ -12,7 +12,7 @@ use crate::engine::{everything, faithful};
 
 impl Bench {
     async fn raw(&self) -> UnixStream {
-        UnixStream::connect(published(&self.place).unwrap().socket).await.unwrap()
+        UnixStream::connect(published(&self.paths).unwrap().socket).await.unwrap()
     }
 }
 
@@ -56,7 +56,7 @@ async fn garbage_and_torn_lines_are_skipped_and_later_requests_served() {
 async fn ten_thousand_silent_connections_do_not_disturb_the_host() {
     let bench = Bench::new();
     let (mut client, record) = served(&bench).await;
-    let socket = published(&bench.place).unwrap().socket;
+    let socket = published(&bench.paths).unwrap().socket;
     for _ in 0..10_000 {
         // With too many before the door there is no room in the queue, which is theirs to wait for.
         while UnixStream::connect(&socket).await.is_err() {

@@ -65,7 +65,7 @@ impl Bench {
     pub(super) async fn joined(&self, version: u16) -> Editor {
         // Somebody has to start the host.
         let first = self.client().await;
-        let socket = published(&self.place).expect("a host listens").socket;
+        let socket = published(&self.paths).expect("a host listens").socket;
         let (source, target) = UnixStream::connect(socket).await.unwrap().into_split();
         let mut editor = Editor { lines: BufReader::new(source).lines(), target, last_id: 0, version };
         // The host has it in before the other one goes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use acpx_core::client::{HostClient, Launcher};
 use acpx_core::engine::{Engine, EngineSettings};
-use acpx_core::home::HostPlace;
+use acpx_core::home::HostPaths;
 use acpx_core::host::Host;
 use acpx_core::model::HostId;
 use acpx_core::protocol::HostErrorResponse;
@@ -225,18 +225,18 @@ async fn error_on_the_host_socket_has_acpx_data_only_on_request() {
 #[tokio::test]
 async fn failed_host_start_reports_code_and_hint_of_its_cause() {
     let bench = Bench::new();
-    std::fs::create_dir(bench.place.home()).unwrap();
-    std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
-    let error = bench.launcher.reach(&bench.place).await.err().expect("it does not come up");
+    std::fs::create_dir(bench.paths.home()).unwrap();
+    std::fs::write(bench.paths.store(), "this is no store, and it is long enough to be looked at").unwrap();
+    let error = bench.launcher.reach(&bench.paths).await.err().expect("it does not come up");
     assert_eq!((error.code().as_str(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
-    std::fs::remove_file(bench.place.store()).unwrap();
+    std::fs::remove_file(bench.paths.store()).unwrap();
     bench.client().await;
 
     let silent = Launcher { program: "/bin/true".into(), args: Vec::new(), environment: Vec::new() };
     let missing = Launcher { program: "/no/such/host".into(), ..silent.clone() };
-    let place = HostPlace::new(bench.home.join("other"), None, bench.home.path());
+    let paths = HostPaths::new(bench.home.join("other"), None, bench.home.path());
     for launcher in [silent, missing] {
-        let error = launcher.reach(&place).await.err().expect("it is no host");
+        let error = launcher.reach(&paths).await.err().expect("it is no host");
         assert_eq!(error.code().as_str(), "HOST_NOT_STARTED", "{error}");
     }
 }

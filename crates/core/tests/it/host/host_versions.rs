@@ -24,14 +24,14 @@ impl OtherHost {
     /// A host with these versions of the protocol, so many live sessions, and an answer to everything, or
     /// none.
     fn start(bench: &Bench, protocol: ProtocolRange, live: u64, answers: bool) -> Self {
-        let lock = HostLock::try_take(&bench.place).unwrap().expect("no host runs");
+        let lock = HostLock::try_take(&bench.paths).unwrap().expect("no host runs");
         let directory = bench.sockets();
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
         let socket = directory.join("other.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         publish(bench, protocol, socket);
-        let path = bench.place.home().join("host.lock");
+        let path = bench.paths.home().join("host.lock");
         let serving = tokio::spawn(async move {
             let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
@@ -60,7 +60,7 @@ fn publish(bench: &Bench, protocol: ProtocolRange, socket: PathBuf) {
     let info =
         HostInfo { process: ProcessIdentity::of_this_process(), socket, protocol, version: "7.0".to_owned() };
     let text = serde_json::to_string(&info).unwrap();
-    std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
+    std::fs::write(bench.paths.home().join("host.lock"), text).unwrap();
 }
 
 /// Answers one client; whether it was told to stop.
@@ -109,7 +109,7 @@ async fn of_concurrently_started_hosts_one_serves_every_client() {
 async fn an_older_host_with_nothing_to_do_is_replaced() {
     let bench = Bench::new();
     let _other = OtherHost::start(&bench, older(), 0, true);
-    let found = running(&bench.place).await.err().expect("they have no version in common");
+    let found = running(&bench.paths).await.err().expect("they have no version in common");
     assert_eq!((found.code().as_str(), found.to_string().contains("7.0")), ("HOST_OLDER", true));
     let mut client = bench.client().await;
     let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
@@ -120,7 +120,7 @@ async fn an_older_host_with_nothing_to_do_is_replaced() {
 async fn older_host_with_live_sessions_stays_and_is_reported() {
     let bench = Bench::new();
     let other = OtherHost::start(&bench, older(), 1, true);
-    let refused = bench.launcher.reach(&bench.place).await.err().expect("it is busy");
+    let refused = bench.launcher.reach(&bench.paths).await.err().expect("it is busy");
     assert!(matches!(&refused, HostError::Older { version } if version == "7.0"), "{refused:?}");
     assert_eq!(refused.hint(), Some("`acpx host restart` replaces it; running turns are interrupted"));
     assert!(!other.serving.is_finished());
@@ -130,7 +130,7 @@ async fn older_host_with_live_sessions_stays_and_is_reported() {
 async fn a_newer_host_is_never_replaced() {
     let bench = Bench::new();
     let other = OtherHost::start(&bench, newer(), 0, true);
-    let refused = bench.launcher.reach(&bench.place).await.err().expect("there is no downgrade");
+    let refused = bench.launcher.reach(&bench.paths).await.err().expect("there is no downgrade");
     assert!(matches!(&refused, HostError::Newer { version } if version == "7.0"), "{refused:?}");
     assert_eq!(refused.code().as_str(), "HOST_NEWER");
     assert!(!other.serving.is_finished());
@@ -150,22 +150,22 @@ async fn host_with_more_protocol_versions_is_used_as_it_is() {
 async fn unresponsive_host_blocks_no_client_for_ever() {
     let bench = Bench::new();
     let _other = OtherHost::start(&bench, PROTOCOL, 0, false);
-    let silent = bench.launcher.reach(&bench.place).await.err().expect("nobody answers");
+    let silent = bench.launcher.reach(&bench.paths).await.err().expect("nobody answers");
     assert_eq!(silent.code().as_str(), "HOST_SILENT");
 }
 
 #[tokio::test]
 async fn lock_file_of_a_killed_host_misleads_no_client() {
     let bench = Bench::new();
-    drop(HostLock::try_take(&bench.place).unwrap());
+    drop(HostLock::try_take(&bench.paths).unwrap());
     for text in ["", "{", "[]", "{\"pid\":1}", "\u{0}\u{0}"] {
-        std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
-        assert!(running(&bench.place).await.unwrap().is_none(), "{text:?}");
+        std::fs::write(bench.paths.home().join("host.lock"), text).unwrap();
+        assert!(running(&bench.paths).await.unwrap().is_none(), "{text:?}");
     }
     publish(&bench, PROTOCOL, bench.home.join("run/nowhere/x.sock"));
-    assert!(running(&bench.place).await.unwrap().is_none());
-    drop(HostLock::try_take(&bench.place).unwrap().expect("nobody has it"));
-    assert_eq!(std::fs::read_to_string(bench.place.home().join("host.lock")).unwrap(), "");
+    assert!(running(&bench.paths).await.unwrap().is_none());
+    drop(HostLock::try_take(&bench.paths).unwrap().expect("nobody has it"));
+    assert_eq!(std::fs::read_to_string(bench.paths.home().join("host.lock")).unwrap(), "");
     bench.client().await;
 }
 
@@ -176,7 +176,7 @@ async fn remote_client_is_not_connected_to_a_host_too_old_for_it() {
         let bench = Bench::new();
         let _other = OtherHost::start(&bench, unknowing, live, true);
         let client = RemoteClientMeta { who: "somebody".to_owned(), ..RemoteClientMeta::default() };
-        let bridge = Bridge::for_remote_client(bench.launcher.clone(), bench.place.clone(), &client);
+        let bridge = Bridge::for_remote_client(bench.launcher.clone(), bench.paths.clone(), &client);
         let (near, mut far) = tokio::io::duplex(64 * 1024);
         let (source, target) = tokio::io::split(near);
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;

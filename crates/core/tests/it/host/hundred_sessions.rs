@@ -47,7 +47,7 @@ impl Bench {
 
     /// The processes that carry a tag of this home.
     fn tagged(&self) -> usize {
-        let mark = format!("ACPX_TAG={}:", self.place.name().unwrap());
+        let mark = format!("ACPX_TAG={}:", self.paths.name().unwrap());
         let carries = |pid: &u32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))

@@ -110,7 +110,7 @@ async fn stopped_host_ends_everything_and_answers_open_requests() {
     two.ask("session/prompt", &queued).await.unwrap();
     until(&mut two, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     let (host, agent, socket) =
-        (bench.host_process(), bench.agent_of(&record).await, published(&bench.place).unwrap().socket);
+        (bench.host_process(), bench.agent_of(&record).await, published(&bench.paths).unwrap().socket);
     assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
 
     let stopping: Value = three.call("_acpx/host/stop", &json!({})).await.unwrap();
@@ -129,7 +129,7 @@ async fn stopped_host_ends_everything_and_answers_open_requests() {
     }
     assert!(three.next().await.is_none());
     eventually("the host is gone", || !host.is_alive()).await;
-    assert!(!agent.is_alive() && !socket.exists() && published(&bench.place).is_none());
+    assert!(!agent.is_alive() && !socket.exists() && published(&bench.paths).is_none());
     let exit = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
     assert_eq!(exit.how, AgentEnd::Asked);
 }
@@ -141,11 +141,11 @@ async fn host_without_clients_and_sessions_exits_and_leaves_only_its_store() {
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
     let (host, agent) = (bench.host_process(), bench.agent_of(&record).await);
-    let socket = published(&bench.place).unwrap().socket;
+    let socket = published(&bench.paths).unwrap().socket;
     client.close().await;
     eventually("the host is gone", || !host.is_alive()).await;
-    assert!(!agent.is_alive() && !socket.exists() && published(&bench.place).is_none());
-    assert!(HostLock::try_take(&bench.place).unwrap().is_some());
+    assert!(!agent.is_alive() && !socket.exists() && published(&bench.paths).is_none());
+    assert!(HostLock::try_take(&bench.paths).unwrap().is_some());
 
     // Whoever comes is served by another.
     let mut client = bench.client().await;
@@ -216,7 +216,7 @@ async fn host_that_loses_its_socket_listens_again() {
     let bench = Bench::new();
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
-    let (host, socket) = (bench.host_process(), published(&bench.place).unwrap().socket);
+    let (host, socket) = (bench.host_process(), published(&bench.paths).unwrap().socket);
     // The directory goes, as with the last login of its user; and a file of another comes, as nobody should do.
     std::fs::remove_dir_all(bench.sockets()).unwrap();
     let mut found = bench.client().await;
@@ -227,12 +227,12 @@ async fn host_that_loses_its_socket_listens_again() {
     let mut found = bench.client().await;
     let status: Value = found.call("_acpx/host/status", &json!({})).await.unwrap();
     assert_eq!((&status["pid"], &status["clients"]), (&json!(host.pid), &json!(3)));
-    assert_eq!(published(&bench.place).unwrap().socket, socket);
+    assert_eq!(published(&bench.paths).unwrap().socket, socket);
     // Whoever was there before never noticed.
     assert_eq!(prompt(&mut client, &record, "there?").await["stopReason"], "end_turn");
-    assert!(acpx_core::client::stop(&bench.place).await.unwrap());
+    assert!(acpx_core::client::stop(&bench.paths).await.unwrap());
     assert!(!host.is_alive() && !socket.exists());
-    assert!(!acpx_core::client::stop(&bench.place).await.unwrap());
+    assert!(!acpx_core::client::stop(&bench.paths).await.unwrap());
 }
 
 #[tokio::test]
@@ -262,17 +262,17 @@ async fn stop_if_idle_respects_live_sessions_and_other_clients() {
 #[tokio::test]
 async fn host_whose_store_was_removed_acknowledges_no_prompt_and_exits() {
     type Loss = fn(&Bench);
-    let store = |bench: &Bench| bench.place.store();
-    let log = |bench: &Bench| bench.place.home().join("acpx.db-wal");
+    let store = |bench: &Bench| bench.paths.store();
+    let log = |bench: &Bench| bench.paths.home().join("acpx.db-wal");
     let losses: [(&str, Loss); 4] = [
-        ("removed", |bench| std::fs::remove_file(bench.place.store()).unwrap()),
+        ("removed", |bench| std::fs::remove_file(bench.paths.store()).unwrap()),
         ("replaced", |bench| {
             let copy = bench.home.join("copy");
-            std::fs::copy(bench.place.store(), &copy).unwrap();
-            std::fs::rename(copy, bench.place.store()).unwrap();
+            std::fs::copy(bench.paths.store(), &copy).unwrap();
+            std::fs::rename(copy, bench.paths.store()).unwrap();
         }),
-        ("home moved", |bench| std::fs::rename(bench.place.home(), bench.home.join("moved")).unwrap()),
-        ("log removed", |bench| std::fs::remove_file(bench.place.home().join("acpx.db-wal")).unwrap()),
+        ("home moved", |bench| std::fs::rename(bench.paths.home(), bench.home.join("moved")).unwrap()),
+        ("log removed", |bench| std::fs::remove_file(bench.paths.home().join("acpx.db-wal")).unwrap()),
     ];
     for (name, lose) in losses {
         let bench = Bench::new();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use acpx_core::client::{HostClient, Launcher};
-use acpx_core::home::{HostPlace, published};
+use acpx_core::home::{HostPaths, published};
 use acpx_core::model::{ProcessIdentity, Record, RecordId};
 use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage};
 use acpx_core::store::{Access, SqliteStore, Store};
@@ -62,7 +62,7 @@ mod watch;
 /// A home, and how its host is reached.
 struct Bench {
     home: TempHome,
-    place: HostPlace,
+    paths: HostPaths,
     launcher: Launcher,
 }
 
@@ -84,12 +84,12 @@ impl Bench {
     fn with(manner: Manner) -> Self {
         let home = TempHome::new();
         let runtime = home.join("run");
-        let place = HostPlace::new(home.join("home"), None, &runtime);
+        let paths = HostPaths::new(home.join("home"), None, &runtime);
         let millis = |time: Duration| time.as_millis().to_string().into();
-        let paths = [place.home().to_owned(), runtime].map(PathBuf::into_os_string);
-        let args = paths.into_iter().chain([millis(manner.linger), millis(manner.idle)]).collect();
+        let args = [paths.home().to_owned(), runtime].map(PathBuf::into_os_string);
+        let args = args.into_iter().chain([millis(manner.linger), millis(manner.idle)]).collect();
         let launcher = Launcher { program: examples::program("host"), args, environment: Vec::new() };
-        Self { home, place, launcher }
+        Self { home, paths, launcher }
     }
 
     /// One whose host waits so long for clients that take nothing: before it asks others as well, and before they go.
@@ -119,7 +119,7 @@ impl Bench {
     }
 
     async fn client(&self) -> HostClient {
-        self.launcher.reach(&self.place).await.expect("the host comes up")
+        self.launcher.reach(&self.paths).await.expect("the host comes up")
     }
 
     /// The command line of an agent that plays a script.
@@ -151,7 +151,7 @@ impl Bench {
 
     /// The store as it is on the disk.
     fn store(&self) -> SqliteStore {
-        SqliteStore::open(&self.place.store(), Access::ReadOnly).expect("the store can be read")
+        SqliteStore::open(&self.paths.store(), Access::ReadOnly).expect("the store can be read")
     }
 
     async fn record(&self, record: &str) -> Record {
@@ -160,7 +160,7 @@ impl Bench {
     }
 
     fn host_process(&self) -> ProcessIdentity {
-        published(&self.place).expect("a host listens").process
+        published(&self.paths).expect("a host listens").process
     }
 
     /// Kills the host as the world does, and waits until it is gone.
@@ -174,11 +174,11 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         // A test may have been its own host, and the pid of a host that is gone may be anybody's.
-        let host = published(&self.place).map(|info| info.process);
+        let host = published(&self.paths).map(|info| info.process);
         if let Some(host) = host.filter(|host| host.pid != std::process::id() && host.is_alive()) {
             kill(host.pid);
         }
-        if let Ok(home) = self.place.name() {
+        if let Ok(home) = self.paths.name() {
             sweep(&home, &[], &[], GracePeriods { eof: Duration::ZERO, term: Duration::ZERO });
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use acpx_core::client::Launcher;
-use acpx_core::home::{HostPlace, published};
+use acpx_core::home::{HostPaths, published};
 use acpx_core::tools::Tag;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn mode(path: &Path) -> u32 {
 impl Bench {
     /// Has the host started, and tells why that did not work.
     async fn refused(&self) -> String {
-        let error = self.launcher.reach(&self.place).await.err().expect("it does not come up");
+        let error = self.launcher.reach(&self.paths).await.err().expect("it does not come up");
         assert_eq!(error.code().as_str(), "HOST_DIRECTORY_UNSAFE");
         error.to_string()
     }
@@ -33,10 +33,10 @@ impl Bench {
 async fn socket_and_its_directory_are_accessible_only_to_the_user() {
     let bench = Bench::new();
     let _client = bench.client().await;
-    let socket = published(&bench.place).unwrap().socket;
+    let socket = published(&bench.paths).unwrap().socket;
     assert_eq!(socket.parent().unwrap(), bench.sockets());
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
-    assert_eq!((mode(bench.place.home()), mode(&bench.place.home().join("host.lock"))), (0o700, 0o600));
+    assert_eq!((mode(bench.paths.home()), mode(&bench.paths.home().join("host.lock"))), (0o700, 0o600));
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn client_does_not_connect_to_a_socket_others_could_have_made() {
     drop(bench.client().await);
     let directory = bench.sockets();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
-    let error = acpx_core::client::running(&bench.place).await.err().expect("it is not safe");
+    let error = acpx_core::client::running(&bench.paths).await.err().expect("it is not safe");
     assert_eq!(error.code().as_str(), "HOST_DIRECTORY_UNSAFE");
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
 }
@@ -75,11 +75,11 @@ async fn client_does_not_connect_to_a_socket_others_could_have_made() {
 async fn a_home_with_a_path_of_any_length_has_a_host() {
     let bench = Bench::new();
     let long = (0..2).fold(bench.home.path().to_owned(), |path, _| path.join("x".repeat(120)));
-    let place = HostPlace::new(long, None, &bench.home.join("run"));
+    let paths = HostPaths::new(long, None, &bench.home.join("run"));
     let mut args = bench.launcher.args.clone();
-    args[0] = place.home().into();
+    args[0] = paths.home().into();
     let launcher = Launcher { args, ..bench.launcher.clone() };
-    let far = Bench { home: acpx_testkit::TempHome::new(), place, launcher };
+    let far = Bench { home: acpx_testkit::TempHome::new(), paths, launcher };
     let mut client = far.client().await;
     let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
     assert_eq!(status["clients"], 1);
@@ -157,7 +157,7 @@ async fn program_that_left_its_parent_and_environment_is_still_recognised() {
     // The subshell is gone before the agent is there, and its child waits for the pipe to be opened.
     let script = "(setsid env -i \"$1\" connect \"$2\" <\"$3\" >\"$4\" &); shift 4; exec \"$@\"";
     let asking = bench.agent(&asking());
-    let paths = [crate::examples::program("holder"), published(&bench.place).unwrap().socket, to, from];
+    let paths = [crate::examples::program("holder"), published(&bench.paths).unwrap().socket, to, from];
     let paths = paths.map(|path| path.into_os_string().into_string().unwrap());
     let shell = ["sh", "-c", script, "sh"].map(str::to_owned);
     let argv = [&shell[..], &paths, &asking].concat();
@@ -274,7 +274,7 @@ async fn connections_without_initialize_yield_to_others() {
     let stall = std::time::Duration::from_millis(50);
     let bench = Bench::with_client_timeouts(stall, stall).with_files(64);
     let mut first = bench.client().await;
-    let socket = published(&bench.place).unwrap().socket;
+    let socket = published(&bench.paths).unwrap().socket;
     let mut silent = Vec::new();
     for _ in 0..40 {
         silent.push(tokio::net::UnixStream::connect(&socket).await.unwrap());
@@ -291,7 +291,7 @@ async fn program_started_by_an_agent_imports_only_the_homes_npm_sessions() {
     let bench = Bench::new();
     drop(bench.client().await);
     let theirs = crate::workspace::root().join("crates/core/tests/fixtures/npm-acpx/turns");
-    let own = bench.place.npm_sessions();
+    let own = bench.paths.npm_sessions();
     std::fs::create_dir(&own).unwrap();
     for file in std::fs::read_dir(&theirs).unwrap() {
         let path = file.unwrap().path();
@@ -345,11 +345,11 @@ fn line(id: u64, method: &str, params: Value) -> String {
 impl Bench {
     /// A program that an agent of the host has started, and that joins its stdin and stdout to the host.
     fn started_by_an_agent(&self) -> (Child, ChildStdin, ChildStdout) {
-        let home = self.place.name().unwrap();
+        let home = self.paths.name().unwrap();
         let tag = Tag { holder: self.host_process(), ..Tag::of_this_process(home).unwrap() };
         let mut child = Command::new(crate::examples::program("holder"))
             .arg("connect")
-            .arg(published(&self.place).unwrap().socket)
+            .arg(published(&self.paths).unwrap().socket)
             .env(Tag::VARIABLE, tag.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -69,7 +69,7 @@ pub(super) async fn as_client<T>(
     answering: Answering,
     conversation: impl AsyncFnOnce(SdkClient) -> Result<T, Error>,
 ) -> T {
-    let stream = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+    let stream = UnixStream::connect(published(&bench.paths).unwrap().socket).await.unwrap();
     let (source, target) = stream.into_split();
     let received = Received::default();
     let (arrived, news) = mpsc::channel(64);

@@ -13,8 +13,8 @@ use crate::store_contract::samples::record;
 #[tokio::test]
 async fn paged_session_list_has_every_record_once_despite_changes() {
     let bench = Bench::new();
-    bench.place.make_home().unwrap();
-    let store = SqliteStore::open(&bench.place.store(), Access::ReadWrite).unwrap();
+    bench.paths.make_home().unwrap();
+    let store = SqliteStore::open(&bench.paths.store(), Access::ReadWrite).unwrap();
     let names: Vec<String> = (0..150).map(|number| format!("r{number:03}")).collect();
     for name in &names {
         let scope = Scope { agent: AgentKey::new("claude"), name: Some(SessionName::new(name).unwrap()) };

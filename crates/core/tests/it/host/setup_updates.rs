@@ -18,7 +18,7 @@ struct Raw {
 
 impl Raw {
     async fn connect(bench: &Bench) -> Self {
-        let stream = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+        let stream = UnixStream::connect(published(&bench.paths).unwrap().socket).await.unwrap();
         let (source, target) = stream.into_split();
         let mut raw = Self { lines: BufReader::new(source).lines(), target };
         raw.ask("initialize", json!({ "protocolVersion": 1 })).await;

@@ -50,7 +50,7 @@ async fn client_that_does_not_read_blocks_no_other_turn() {
     let record = bench.open(&mut client, &bench.agent(&script)).await;
 
     // It wants everything and takes nothing.
-    let mut stalled = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+    let mut stalled = UnixStream::connect(published(&bench.paths).unwrap().socket).await.unwrap();
     let lines = [
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
         json!({ "jsonrpc": "2.0", "id": 2, "method": "session/resume", "params": bench.resume_params(&record) }),
@@ -86,7 +86,7 @@ async fn clients_that_do_not_read_cost_the_host_no_memory() {
     let record = bench.open(&mut client, &bench.agent(&script)).await;
     let mut stalled = Vec::new();
     for _ in 0..4 {
-        let mut socket = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+        let mut socket = UnixStream::connect(published(&bench.paths).unwrap().socket).await.unwrap();
         let mut load = bench.resume_params(&record);
         load["mcpServers"] = json!([]);
         let lines = [
