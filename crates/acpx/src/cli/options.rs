@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::model::{LoginPolicy, ProtocolVersion, UnattendedPolicy};
+use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, UnattendedPolicy};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+
+use super::usage::UsageError;
 
 /// Maximum time limit in seconds: a 32-bit count of milliseconds.
 const LONGEST: f64 = 2_147_483.647;
@@ -35,18 +37,18 @@ impl Format {
 // These structs have no doc comments: clap would show them as the description of the command.
 
 // The flags for the output.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Args)]
 pub(crate) struct OutputArgs {
     /// How to write the output [default: text, or the one of the configuration]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = SHARED)]
     #[arg(long_help = FORMAT_HELP)]
-    pub(super) format: Option<Format>,
+    pub(crate) format: Option<Format>,
     /// Write nothing to stderr; needs --format json
     #[arg(long, help_heading = SHARED)]
-    pub(super) json_strict: bool,
+    pub(crate) json_strict: bool,
     /// Report progress on stderr, and in text every request
     #[arg(long, help_heading = SHARED)]
-    pub(super) verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 const FORMAT_HELP: &str = "\
@@ -57,37 +59,37 @@ json   one JSON value a line, for programs
 quiet  only the answer";
 
 // The permission mode; at most one is set.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Args)]
 #[group(multiple = false)]
 pub(crate) struct PermissionArgs {
     /// Approve every permission request
     #[arg(long, help_heading = SHARED)]
-    pub(super) approve_all: bool,
+    pub(crate) approve_all: bool,
     /// Approve reads and searches, and ask about the rest; this is the default
     #[arg(long, help_heading = SHARED)]
-    pub(super) approve_reads: bool,
+    pub(crate) approve_reads: bool,
     /// Deny every permission request
     #[arg(long, help_heading = SHARED)]
-    pub(super) deny_all: bool,
+    pub(crate) deny_all: bool,
 }
 
 // What happens to permission requests that the modes leave open.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub(crate) struct PolicyArgs {
     /// What to do about a permission request that no client can answer: deny, fail or wait [default: wait on a terminal, else deny]
-    #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = SHARED)]
+    #[arg(long, value_name = "RULE", value_parser = unattended, help_heading = SHARED)]
     #[arg(long_help = UNASKED_HELP)]
-    pub(super) non_interactive_permissions: Option<UnattendedPolicy>,
+    pub(crate) non_interactive_permissions: Option<UnattendedPolicy>,
     /// Rules for single tools, as a file or JSON; they take precedence over the modes
     #[arg(long, value_name = "FILE|JSON", help_heading = SHARED, long_help = POLICY_HELP)]
-    pub(super) permission_policy: Option<String>,
+    pub(crate) permission_policy: Option<String>,
     /// The same as --permission-policy
     #[arg(long, value_name = "FILE|JSON", hide = true)]
-    pub(super) policy: Option<String>,
+    pub(crate) policy: Option<String>,
 }
 
 /// The same for `exec`, whose requests no other client can answer.
-pub(super) const UNASKED_HELP_OF_EXEC: &str = "\
+pub(crate) const UNASKED_HELP_OF_EXEC: &str = "\
 What to do about a permission request that no client can answer [default: deny]
 
 deny  deny it
@@ -121,44 +123,78 @@ https:// or http://. Set its token as ACPX_REMOTE_TOKEN. Unencrypted URLs work o
 
 // The flags that every session command accepts, even if it does not use all of them: calling programs put the same
 // flags before every command.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub(crate) struct SessionArgs {
     /// Start this command line as the agent, or connect to the agent at this URL
     #[arg(long, value_name = "COMMAND|URL", help_heading = SHARED, long_help = AGENT_HELP)]
-    pub(super) agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// Work in this directory instead of the current one
     #[arg(long, value_name = "DIR", help_heading = SHARED)]
-    pub(super) cwd: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
-    pub(super) permissions: PermissionArgs,
+    pub(crate) permissions: PermissionArgs,
     #[command(flatten)]
-    pub(super) policy: PolicyArgs,
+    pub(crate) policy: PolicyArgs,
     /// If there is no credential for any of the agent's login methods: skip the login, or fail [default: skip]
     #[arg(long, value_name = "POLICY", value_parser = login_policy, help_heading = SHARED)]
-    pub(super) auth_policy: Option<LoginPolicy>,
+    pub(crate) auth_policy: Option<LoginPolicy>,
     /// Give up after this many seconds, including the wait for earlier turns; a running turn is cancelled
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = SHARED)]
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// Cancel the turn after this many seconds without output, unless the agent waits for an answer
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = SHARED)]
-    pub(super) idle_timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
     /// Keep an idle agent running for this many seconds; 0 is forever [default: 300, or forever if it cannot restore sessions]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = SHARED)]
-    pub(super) ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// Use this protocol version, 1 or 2, if the agent supports it [default: 1]
     #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = SHARED)]
-    pub(super) protocol: Option<ProtocolVersion>,
+    pub(crate) protocol: Option<ProtocolVersion>,
     /// Use this model; a stored session keeps it
     #[arg(long, value_name = "MODEL", help_heading = SHARED)]
-    pub(super) model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = SHARED)]
-    pub(super) mcp_config: Option<PathBuf>,
+    pub(crate) mcp_config: Option<PathBuf>,
     /// Give the session this additional directory, if the agent supports it; may be repeated
     #[arg(long, value_name = "DIR", help_heading = SHARED)]
-    pub(super) add_dir: Vec<PathBuf>,
+    pub(crate) add_dir: Vec<PathBuf>,
+}
+
+impl SessionArgs {
+    /// Refuses flags that exclude each other. Whether the format is JSON is known only with the configuration.
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        if self.output.json_strict && self.output.verbose {
+            return Err(UsageError::StrictAndVerbose);
+        }
+        match (&self.policy.permission_policy, &self.policy.policy) {
+            (Some(one), Some(other)) if one != other => Err(UsageError::TwoPolicies),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules for single tools, as JSON or a file.
+    pub(crate) fn tool_policy(&self) -> Option<&str> {
+        self.policy.permission_policy.as_deref().or(self.policy.policy.as_deref())
+    }
+
+    /// What happens to a permission request that no client can answer.
+    pub(crate) fn unattended(&self) -> Option<UnattendedPolicy> {
+        self.policy.non_interactive_permissions
+    }
+
+    /// The permission mode.
+    pub(crate) fn mode(&self) -> Option<PermissionMode> {
+        let PermissionArgs { approve_all, approve_reads, deny_all } = self.permissions;
+        let modes = [
+            (approve_all, PermissionMode::ApproveAll),
+            (approve_reads, PermissionMode::ApproveReads),
+            (deny_all, PermissionMode::DenyAll),
+        ];
+        modes.into_iter().find_map(|(is_set, mode)| is_set.then_some(mode))
+    }
 }
 
 // The session's name.
@@ -188,7 +224,7 @@ fn login_policy(text: &str) -> Result<LoginPolicy, String> {
     LoginPolicy::parse(text).ok_or_else(|| "expected skip or fail".to_owned())
 }
 
-fn unasked(text: &str) -> Result<UnattendedPolicy, String> {
+fn unattended(text: &str) -> Result<UnattendedPolicy, String> {
     UnattendedPolicy::parse(text).ok_or_else(|| "expected deny, fail or wait".to_owned())
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::http::guard::read_origin;
+use crate::http::server::Allowance;
 
 /// Connect stdin and stdout to an agent on another machine
 #[derive(Debug, Args)]
@@ -39,31 +40,42 @@ Examples:
                                                for other machines with a token from acpx token new
   acpx --agent wss://this.example:7443 'hi'    on such a machine, with the token as ACPX_REMOTE_TOKEN")]
 #[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
-pub(super) struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Listen on this IP address, or localhost, and port; port 0 is any free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
-    pub(super) listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Use TLS with this certificate chain, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(super) tls_cert: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
     /// The certificate's private key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(super) tls_key: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
     /// Serve other machines without a token or without TLS: every client can run programs here
     #[arg(long)]
-    pub(super) insecure_public: bool,
+    pub(crate) insecure_public: bool,
     /// Allow web pages of this origin, a scheme with a host; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = read_origin)]
-    pub(super) allow_origin: Vec<String>,
+    pub(crate) allow_origin: Vec<String>,
     /// Let clients approve all permission requests without asking
     #[arg(long)]
-    pub(super) allow_approve_all: bool,
+    allow_approve_all: bool,
     /// Let clients start programs on this machine as MCP servers
     #[arg(long)]
-    pub(super) allow_stdio_servers: bool,
+    allow_stdio_servers: bool,
     /// Forward _meta and unknown members of client requests to the agent
     #[arg(long)]
-    pub(super) allow_meta: bool,
+    allow_meta: bool,
+}
+
+impl ServeArgs {
+    /// What clients may do beyond the default.
+    pub(crate) fn allowance(&self) -> Allowance {
+        Allowance {
+            approve_all: self.allow_approve_all,
+            stdio_servers: self.allow_stdio_servers,
+            agent_fields: self.allow_meta,
+        }
+    }
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{
-    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions,
-};
+use acpx_core::model::{Fallback, LoginPolicy, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions};
 use proptest::prelude::*;
 
+use super::options::{PermissionArgs, PolicyArgs};
 use super::*;
 use crate::error::CliError;
 
@@ -221,7 +220,7 @@ fn serve_and_token_verbs_parse() {
                 "--insecure-public",
             ],
             named("claude"),
-            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false, agent_fields: false } })",
+            "Serve(ServeArgs { listen: 127.0.0.1:7, tls_cert: None, tls_key: None, insecure_public: true, allow_origin: [\"https://a\"], allow_approve_all: false, allow_stdio_servers: false, allow_meta: false })",
         ),
         (
             &[
@@ -235,7 +234,7 @@ fn serve_and_token_verbs_parse() {
                 "--allow-meta",
             ],
             AgentChoice::Default,
-            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true, agent_fields: true } })",
+            "Serve(ServeArgs { listen: 127.0.0.1:0, tls_cert: Some(\"c\"), tls_key: Some(\"k\"), insecure_public: false, allow_origin: [], allow_approve_all: true, allow_stdio_servers: true, allow_meta: true })",
         ),
         (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
         (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),
@@ -286,20 +285,26 @@ fn flags_mean_the_same_at_every_position() {
     ];
     let expected = CliOptions {
         agent: named("claude"),
-        cwd: Some("/w".into()),
         session: Some(SessionName::new("name").unwrap()),
-        output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
-        mode: Some(PermissionMode::DenyAll),
-        unasked: Some(UnattendedPolicy::Wait),
-        tool_policy: Some("p.json".to_owned()),
-        timeout: Some(Duration::from_millis(1500)),
-        idle_timeout: Some(Duration::from_millis(500)),
-        ttl: Some(Duration::ZERO),
-        protocol: Some(ProtocolVersion::V2),
-        model: Some("opus".to_owned()),
-        login: Some(LoginPolicy::Fail),
-        mcp_config: Some("m.json".into()),
-        add_dirs: vec!["/more".into(), "less".into()],
+        flags: SessionArgs {
+            agent: None,
+            cwd: Some("/w".into()),
+            output: OutputArgs { format: Some(Format::Json), json_strict: true, verbose: false },
+            permissions: PermissionArgs { deny_all: true, ..PermissionArgs::default() },
+            policy: PolicyArgs {
+                non_interactive_permissions: Some(UnattendedPolicy::Wait),
+                permission_policy: Some("p.json".to_owned()),
+                policy: None,
+            },
+            timeout: Some(Duration::from_millis(1500)),
+            idle_timeout: Some(Duration::from_millis(500)),
+            ttl: Some(Duration::ZERO),
+            protocol: Some(ProtocolVersion::V2),
+            model: Some("opus".to_owned()),
+            auth_policy: Some(LoginPolicy::Fail),
+            mcp_config: Some("m.json".into()),
+            add_dir: vec!["/more".into(), "less".into()],
+        },
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
         let before_the_agent = [flags, &["claude"], verb].concat();

@@ -27,7 +27,7 @@ pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOpti
 fn serve(settings: &CommandSettings, options: &CliOptions) -> Result<(), CliError> {
     let locator = HostLocator::of_environment()?;
     // The host drops terms that are only configured: the user has not typed them here.
-    refuse_own_terms(&locator.paths, options.mode, options.tool_policy.is_some())?;
+    refuse_own_terms(&locator.paths, options.flags.mode(), options.flags.tool_policy().is_some())?;
     let mut console = Console::of_program(settings.mode);
     if io::stdin().is_terminal() {
         console.notice(AT_A_TERMINAL);

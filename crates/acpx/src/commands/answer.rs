@@ -5,7 +5,7 @@ use acpx_core::model::SessionIdentity;
 use acpx_core::protocol::{AnswerParams, PendingMeta, PendingParams};
 use acpx_core::wire::RpcId;
 
-use crate::cli::{AnswerCommand, OutputOptions};
+use crate::cli::{AnswerCommand, OutputArgs};
 use crate::error::{CliError, InterruptReason};
 use crate::output;
 use crate::session::host_locator::{HostLocator, block_on};
@@ -15,11 +15,7 @@ use crate::session::settings::LazyConfig;
 use crate::terminal::prompt::{TerminalAnswer, TerminalPrompter};
 
 /// Answers a pending request. Without a host there is none.
-pub(super) fn run(
-    command: &AnswerCommand,
-    output: OutputOptions,
-    config: &LazyConfig,
-) -> Result<(), CliError> {
+pub(super) fn run(command: &AnswerCommand, output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
     let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {

@@ -121,7 +121,7 @@ fn finish(
 /// the configuration wants them to wait, they are denied.
 fn policy(settings: &CommandSettings, options: &CliOptions) -> Result<PermissionPolicy, CliError> {
     let policy = settings.policy.clone();
-    match (options.unasked, policy.unasked) {
+    match (options.flags.unattended(), policy.unasked) {
         (Some(UnattendedPolicy::Wait), _) => Err(UsageError::ExecWaits.into()),
         (_, UnattendedPolicy::Wait) => Ok(PermissionPolicy { unasked: UnattendedPolicy::Deny, ..policy }),
         _ => Ok(policy),
@@ -137,7 +137,7 @@ async fn host(settings: &CommandSettings) -> Result<(Arc<Host>, OwnEngine), CliE
 
 /// How to start the agent. The model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &CommandSettings, options: &CliOptions) -> StartMeta {
-    let mut start = settings.start(&settings.agent, Some(Duration::ZERO), options.model.as_deref());
+    let mut start = settings.start(&settings.agent, Some(Duration::ZERO), options.flags.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::cli::{HostCommand, OutputOptions};
+use crate::cli::{HostCommand, OutputArgs};
 use crate::config::{Config, McpFile, ProgramSearch};
 use crate::error::{CliError, CliExit};
 use crate::output::{self, HostChange, RunningHost};
@@ -36,7 +36,7 @@ const FAREWELL: Duration = Duration::from_secs(30);
 /// Runs a `host` subcommand.
 pub(crate) fn run(
     command: HostCommand,
-    output: OutputOptions,
+    output: OutputArgs,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let locator = HostLocator::of_environment()?;

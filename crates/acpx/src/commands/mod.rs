@@ -53,12 +53,12 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Auth(auth) => return auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
         CliCommand::Serve(serve) => serve::run(serve, &settings_of_any()?),
         CliCommand::Doctor => return doctor::run(&options, config),
-        CliCommand::Token(command) => token::run(&command, options.output, config),
-        CliCommand::Pending => pending::run(options.output, config),
-        CliCommand::Answer(answer) => answer::run(&answer, options.output, config),
+        CliCommand::Token(command) => token::run(&command, options.flags.output, config),
+        CliCommand::Pending => pending::run(options.flags.output, config),
+        CliCommand::Answer(answer) => answer::run(&answer, options.flags.output, config),
         CliCommand::Cancel => cancel::run(&found()?),
         CliCommand::Set(set) => set::run(&set, &settings()?),
-        CliCommand::Host(command) => return host::run(command, options.output, config),
+        CliCommand::Host(command) => return host::run(command, options.flags.output, config),
         CliCommand::Sessions(command) => match command {
             SessionsCommand::New => sessions::new::new(&settings()?, &options, config.get()?),
             SessionsCommand::Ensure => sessions::ensure::run(&settings()?, &options, config.get()?),
@@ -77,7 +77,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             SessionsCommand::Reset(args) => sessions::reset::run(&settings()?, args.carry_history),
             SessionsCommand::Restore(args) => sessions::restore::run(&settings()?, args.to),
             SessionsCommand::Migrate(migrate) => {
-                return sessions::migrate::run(&migrate, options.output, config);
+                return sessions::migrate::run(&migrate, options.flags.output, config);
             }
         },
     }?;

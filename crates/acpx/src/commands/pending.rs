@@ -6,7 +6,7 @@ use std::time::Duration;
 use acpx_core::model::Record;
 use acpx_core::protocol::{PendingMeta, PendingParams, PendingRequestMeta};
 
-use crate::cli::OutputOptions;
+use crate::cli::OutputArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::session::host_locator::{HostLocator, block_on};
@@ -19,7 +19,7 @@ const METHOD: &str = "_acpx/pending";
 const HOST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the command.
-pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<(), CliError> {
+pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
     let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {

@@ -61,7 +61,7 @@ pub(super) fn run(
         let meta = RestoreMeta {
             wishes: command.wake.into(),
             later: submission.wait == Wait::JustQueue,
-            ..restore_meta(&record, settings, options.model.as_deref())
+            ..restore_meta(&record, settings, options.flags.model.as_deref())
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode, Some(record.identity()));

@@ -1,6 +1,6 @@
 //! `acpx serve`: serves the sessions of this home to remote clients, until it is stopped.
 
-use crate::cli::ServeCommand;
+use crate::cli::ServeArgs;
 use crate::error::{CliError, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
 use crate::http::server::{Hosts, HttpServer, listen};
@@ -13,8 +13,10 @@ use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::{CommandSettings, DEFAULT_TTL};
 
 /// Serves until a signal ends it.
-pub(super) fn run(command: ServeCommand, settings: &CommandSettings) -> Result<(), CliError> {
-    let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
+pub(super) fn run(args: ServeArgs, settings: &CommandSettings) -> Result<(), CliError> {
+    let allowance = args.allowance();
+    let ServeArgs { listen: address, tls_cert, tls_key, insecure_public, allow_origin: origins, .. } = args;
+    let tls = tls_cert.zip(tls_key);
     let locator = HostLocator::of_environment()?;
     locator.paths.make_home()?;
     refuse_inside(&locator.paths, "let others in")?;

@@ -2,7 +2,7 @@
 
 use acpx_core::home::HostPaths;
 
-use crate::cli::{OutputOptions, TokenCommand};
+use crate::cli::{OutputArgs, TokenCommand};
 use crate::error::CliError;
 use crate::http::tokens::Tokens;
 use crate::output;
@@ -11,11 +11,7 @@ use crate::session::host_locator::{acpx_home, make_private};
 use crate::session::settings::LazyConfig;
 
 /// Runs a `token` subcommand.
-pub(super) fn run(
-    command: &TokenCommand,
-    options: OutputOptions,
-    config: &LazyConfig,
-) -> Result<(), CliError> {
+pub(super) fn run(command: &TokenCommand, options: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
     let mut console = config.console(options)?;
     let home = acpx_home()?;
     make_private(&home)?;

@@ -22,7 +22,7 @@ use super::host_locator::acpx_home;
 use super::lookup;
 use crate::agents;
 use crate::agents::UnknownAgent;
-use crate::cli::{AgentChoice, CliOptions, OutputOptions, RequestedFormat, UsageError};
+use crate::cli::{AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, UsageError};
 use crate::config::credentials::Credentials;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
@@ -63,7 +63,7 @@ impl LazyConfig {
 
     /// The console of a command that concerns no single agent. It needs nothing else of the configuration, so an
     /// unreadable file is only reported: sessions can still be inspected and stopped.
-    pub(crate) fn console(&self, options: OutputOptions) -> Result<Console<'static>, CliError> {
+    pub(crate) fn console(&self, options: OutputArgs) -> Result<Console<'static>, CliError> {
         let config = self.get();
         let mut console = Console::of_program(mode(options, config.as_ref().unwrap_or(&&self.nothing))?);
         if let Err(error) = config {
@@ -192,8 +192,9 @@ impl CommandSettings {
     }
 
     fn with(agent: AgentSpec, options: &CliOptions, config: &Config) -> Result<Self, CliError> {
-        let cwd = directory(options.cwd.as_deref())?;
-        let policy = policy(options, config, cwd.as_path())?;
+        let flags = &options.flags;
+        let cwd = directory(flags.cwd.as_deref())?;
+        let policy = policy(flags, config, cwd.as_path())?;
         let variables = config.variables();
         let set = variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| name.clone());
         let known_agents = set.chain(Credentials::readers()).map(|name| {
@@ -201,23 +202,23 @@ impl CommandSettings {
             (name, agent)
         });
         Ok(Self {
-            mode: mode(options.output, config)?,
+            mode: mode(flags.output, config)?,
             agent: as_configured(agent, options, config),
             agent_is_typed: options.agent != AgentChoice::Default,
-            additional_directories: options
-                .add_dirs
+            additional_directories: flags
+                .add_dir
                 .iter()
                 .map(|typed| directory_of("--add-dir", &cwd.as_path().join(typed)))
                 .collect::<Result<_, _>>()?,
             cwd,
             session: options.session.clone(),
             policy,
-            said_mode: options.mode.or(config.mode),
-            said_unasked: options.unasked.or(config.unasked),
-            timeout: options.timeout.or(config.timeout),
-            idle_timeout: options.idle_timeout.or(config.idle_timeout),
-            ttl: options.ttl.or(config.ttl),
-            login: options.login.or(config.login).unwrap_or_default(),
+            said_mode: flags.mode().or(config.mode),
+            said_unasked: flags.unattended().or(config.unasked),
+            timeout: flags.timeout.or(config.timeout),
+            idle_timeout: flags.idle_timeout.or(config.idle_timeout),
+            ttl: flags.ttl.or(config.ttl),
+            login: flags.auth_policy.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
             keep_programs: config.keep_programs.clone().into(),
             known_agents: known_agents.collect(),
@@ -343,7 +344,7 @@ impl CommandSettings {
 
     /// The MCP servers for the agent, with the file that defines them.
     pub(crate) fn mcp_servers(&self, options: &CliOptions, config: &Config) -> Result<McpFile, CliError> {
-        match &options.mcp_config {
+        match &options.flags.mcp_config {
             Some(file) => Ok(McpFile::load(self.cwd.as_path().join(file))?),
             None => Ok(McpFile::of(config)),
         }
@@ -361,18 +362,18 @@ pub(crate) fn own_environment(own: Option<&AgentVariables>) -> Vec<(OsString, Os
 }
 
 /// The permission policy of a turn. Typed rules replace those of the configuration.
-fn policy(options: &CliOptions, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
-    let tools = match options.tool_policy.as_deref().map(str::trim_start) {
+fn policy(flags: &SessionArgs, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
+    let tools = match flags.tool_policy().map(str::trim_start) {
         // Configured rules approve nothing in a command that denies everything.
-        None if options.mode == Some(PermissionMode::DenyAll) => None,
+        None if flags.mode() == Some(PermissionMode::DenyAll) => None,
         None => config.tool_policy.clone(),
         Some(json) if json.starts_with('{') => Some(ToolPolicy::parse(json).map_err(UsageError::Policy)?),
         Some(file) => Some(config::tool_policy(&cwd.join(file))?),
     };
     Ok(PermissionPolicy {
-        mode: options.mode.or(config.mode).unwrap_or_default(),
+        mode: flags.mode().or(config.mode).unwrap_or_default(),
         tools: tools.map(Into::into),
-        unasked: options.unasked.or(config.unasked).unwrap_or_else(of_run),
+        unasked: flags.unattended().or(config.unasked).unwrap_or_else(of_run),
     })
 }
 
@@ -382,12 +383,12 @@ fn of_run() -> UnattendedPolicy {
 }
 
 /// How a command writes.
-pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<OutputMode, CliError> {
+pub(crate) fn mode(options: OutputArgs, config: &Config) -> Result<OutputMode, CliError> {
     let format = options.format.or(config.format).unwrap_or_default();
-    if options.strict && format != crate::cli::Format::Json {
+    if options.json_strict && format != crate::cli::Format::Json {
         return Err(UsageError::StrictWithoutJson.into());
     }
-    Ok(OutputMode { format, strict: options.strict, verbose: options.verbose })
+    Ok(OutputMode { format, strict: options.json_strict, verbose: options.verbose })
 }
 
 /// The selected agent. A remote one needs a secure URL.
@@ -439,7 +440,7 @@ fn name(choice: &AgentChoice, config: &Config) -> String {
 /// The agent with its configured protocol version and behaviour.
 fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> AgentSpec {
     let configured = || config.protocol(agent.name.as_deref()?);
-    let version = options.protocol.or_else(configured).unwrap_or_default();
+    let version = options.flags.protocol.or_else(configured).unwrap_or_default();
     let profile = agent.name.as_deref().and_then(|name| config.profile(name));
     agent.with_protocol(version).with_profile(profile)
 }

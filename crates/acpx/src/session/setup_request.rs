@@ -76,7 +76,7 @@ impl McpServerSet {
     /// The servers typed for an existing session; `None` without the flag, which leaves the session's servers
     /// unchanged.
     pub(crate) fn typed(settings: &CommandSettings, options: &CliOptions) -> Result<Option<Self>, CliError> {
-        let Some(file) = &options.mcp_config else { return Ok(None) };
+        let Some(file) = &options.flags.mcp_config else { return Ok(None) };
         let file = McpFile::load(settings.cwd.as_path().join(file))?;
         Ok(Some(Self::of(&file, &settings.cwd)?))
     }

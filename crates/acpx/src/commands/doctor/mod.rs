@@ -35,17 +35,19 @@ pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode,
         let nothing = Config::default();
         let read = config.get();
         let known = read.as_ref().map_or(&nothing, |config| *config);
-        let mut report = DoctorReport::new(Console::of_program(settings::mode(options.output, known)?));
+        let mut report = DoctorReport::new(Console::of_program(settings::mode(options.flags.output, known)?));
         block_on(async {
             let configured = read.as_ref().ok().map(|config| McpFile::of(config));
-            system::look(options.cwd.as_deref(), read, &mut report).await?;
+            system::look(options.flags.cwd.as_deref(), read, &mut report).await?;
             // system::look has reported an unusable directory.
-            let Ok(cwd) = settings::directory(options.cwd.as_deref()) else { return Ok(()) };
-            let named = options.mcp_config.as_ref().map(|file| McpFile::load(cwd.as_path().join(file)));
+            let Ok(cwd) = settings::directory(options.flags.cwd.as_deref()) else { return Ok(()) };
+            let named = options.flags.mcp_config.as_ref().map(|file| McpFile::load(cwd.as_path().join(file)));
             match named.transpose() {
                 Err(error) => report.fail("config", &error.into()),
                 Ok(named) => match named.or(configured) {
-                    Some(file) => Box::pin(servers::look(&file, &cwd, options.timeout, &mut report)).await,
+                    Some(file) => {
+                        Box::pin(servers::look(&file, &cwd, options.flags.timeout, &mut report)).await
+                    }
                     None => Ok(()),
                 },
             }

@@ -42,15 +42,15 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Con
 
 /// Whether a flag was typed that an existing session may not have.
 fn brings_something(settings: &CommandSettings, options: &CliOptions, record: &Record) -> bool {
-    options.model.is_some()
-        || options.mcp_config.is_some()
+    options.flags.model.is_some()
+        || options.flags.mcp_config.is_some()
         || !settings.additional_directories.is_empty()
         || wants_newer(options, record).is_some()
 }
 
 /// The typed protocol version, if it is newer than the session's.
 fn wants_newer(options: &CliOptions, record: &Record) -> Option<ProtocolVersion> {
-    options.protocol.filter(|wanted| record.agent.protocol < *wanted)
+    options.flags.protocol.filter(|wanted| record.agent.protocol < *wanted)
 }
 
 /// Applies the typed flags; returns the session's ids, and the flags without effect.
@@ -61,7 +61,7 @@ async fn apply(
     record: &Record,
     console: &mut Console<'static>,
 ) -> Result<(SessionIdentity, Vec<&'static str>), CliError> {
-    let meta = restore_meta(record, settings, options.model.as_deref());
+    let meta = restore_meta(record, settings, options.flags.model.as_deref());
     let resume = ResumeParams::new(record, settings, given, meta);
     let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
     setup_request::report_applied_settings(resume.wanted(), &reply, console);

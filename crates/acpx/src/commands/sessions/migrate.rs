@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use acpx_core::store::import_acpx::ImportMode;
 
-use crate::cli::{MigrateArgs, OutputOptions};
+use crate::cli::{MigrateArgs, OutputArgs};
 use crate::config::Config;
 use crate::error::{CliError, CliExit, system_words};
 use crate::output::migrated;
@@ -17,7 +17,7 @@ use crate::session::takeover;
 /// Imports them. An unreadable file is reported, and makes the command fail after the others were imported.
 pub(crate) fn run(
     command: &MigrateArgs,
-    output: OutputOptions,
+    output: OutputArgs,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let mut console = config.console(output)?;

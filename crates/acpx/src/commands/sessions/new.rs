@@ -31,7 +31,7 @@ pub(super) fn make(
 ) -> Result<(), CliError> {
     let is_ensure = shell.unless_in.is_some();
     let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let start = settings.start(&settings.agent, settings.ttl, options.model.as_deref());
+    let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
     let locator = HostLocator::of_environment()?;

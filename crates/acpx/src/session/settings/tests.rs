@@ -9,6 +9,10 @@ fn config(text: &str) -> Config {
     Config::parse(Path::new("/h/config.json"), text).unwrap()
 }
 
+fn with_flags(flags: SessionArgs) -> CliOptions {
+    CliOptions { flags, ..CliOptions::default() }
+}
+
 fn settled(options: &CliOptions, text: &str) -> CommandSettings {
     CommandSettings::new(options, &config(text)).unwrap()
 }
@@ -21,14 +25,14 @@ fn refused(options: &CliOptions, text: &str) -> String {
 fn flags_override_the_configuration_and_the_defaults() {
     let configured =
         r#"{"defaultAgent":"gemini","defaultPermissions":"deny-all","ttl":7,"timeout":9,"format":"quiet"}"#;
-    let typed = CliOptions {
-        agent: AgentChoice::Line("mine 'a b'".to_owned()),
-        output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
-        mode: Some(PermissionMode::ApproveAll),
+    let mut flags = SessionArgs {
+        output: OutputArgs { format: Some(Format::Json), json_strict: true, verbose: false },
         timeout: Some(Duration::from_secs(1)),
         ttl: Some(Duration::ZERO),
-        ..CliOptions::default()
+        ..SessionArgs::default()
     };
+    flags.permissions.approve_all = true;
+    let typed = CliOptions { agent: AgentChoice::Line("mine 'a b'".to_owned()), session: None, flags };
     let seen = |settings: CommandSettings| {
         let CommandSettings { mode, agent, policy, timeout, ttl, .. } = settings;
         (
@@ -58,17 +62,18 @@ fn flags_override_the_configuration_and_the_defaults() {
 #[test]
 fn deny_all_ignores_configured_rules_but_not_typed_ones() {
     let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
-    let denying = CliOptions { mode: Some(PermissionMode::DenyAll), ..CliOptions::default() };
+    let mut denying = CliOptions::default();
+    denying.flags.permissions.deny_all = true;
     let PermissionPolicy { mode, tools, .. } = settled(&denying, configured).policy;
     assert_eq!((mode, tools), (PermissionMode::DenyAll, None));
-    let typed = CliOptions { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
-    assert!(settled(&typed, configured).policy.tools.is_some());
+    denying.flags.policy.permission_policy = Some(r#"{"autoApprove":["read"]}"#.to_owned());
+    assert!(settled(&denying, configured).policy.tools.is_some());
     assert!(settled(&CliOptions::default(), configured).policy.tools.is_some());
 }
 
 #[test]
 fn strict_output_needs_json_typed_or_configured() {
-    let strict = OutputOptions { format: None, strict: true, verbose: false };
+    let strict = OutputArgs { format: None, json_strict: true, verbose: false };
     assert_eq!(mode(strict, &config("{}")).unwrap_err().message(), "--json-strict needs --format json");
     let json = OutputMode { format: Format::Json, strict: true, verbose: false };
     assert_eq!(mode(strict, &config(r#"{"format":"json"}"#)).unwrap(), json);
@@ -92,7 +97,7 @@ fn parent_components_are_resolved_through_symlinks() {
     std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
     let kept = |typed: &str| {
         let cwd = Some(root.join(typed));
-        settled(&CliOptions { cwd, ..CliOptions::default() }, "{}").cwd.as_path().to_owned()
+        settled(&with_flags(SessionArgs { cwd, ..SessionArgs::default() }), "{}").cwd.as_path().to_owned()
     };
     for (typed, expected) in [
         ("a/b/..", "a"),
@@ -103,7 +108,7 @@ fn parent_components_are_resolved_through_symlinks() {
     ] {
         assert_eq!(kept(typed), root.join(expected), "{typed}");
     }
-    let gone = CliOptions { cwd: Some(root.join("none/..")), ..CliOptions::default() };
+    let gone = with_flags(SessionArgs { cwd: Some(root.join("none/..")), ..SessionArgs::default() });
     assert!(matches!(
         CommandSettings::new(&gone, &Config::default()),
         Err(CliError::Directory { path, .. }) if path == root.join("none/..")
@@ -111,7 +116,7 @@ fn parent_components_are_resolved_through_symlinks() {
     let both = [
         (gone, "name a directory that exists with --cwd"),
         (
-            CliOptions { add_dirs: vec!["/no/such".into()], ..CliOptions::default() },
+            with_flags(SessionArgs { add_dir: vec!["/no/such".into()], ..SessionArgs::default() }),
             "name a directory that exists with --add-dir",
         ),
     ];
@@ -125,7 +130,7 @@ fn parent_components_are_resolved_through_symlinks() {
 fn an_absolute_directory_stays_as_typed_and_a_relative_one_is_resolved() {
     let home = tempfile::tempdir().unwrap();
     let typed = format!("{}//./", home.path().display());
-    let at = |cwd: &str| CliOptions { cwd: Some(cwd.into()), ..CliOptions::default() };
+    let at = |cwd: &str| with_flags(SessionArgs { cwd: Some(cwd.into()), ..SessionArgs::default() });
     assert_eq!(settled(&at(&typed), "{}").cwd.as_str(), typed);
     let here = std::env::current_dir().unwrap();
     assert_eq!(settled(&at("src/."), "{}").cwd.as_path(), here.join("src"));
@@ -145,10 +150,10 @@ fn mcp_servers_come_from_the_flag_or_the_configuration() {
     fs::write(home.path().join("m.json"), r#"{"mcpServers":[{"name":"a","type":"http","url":"u"}]}"#)
         .unwrap();
     let configured = config(r#"{"mcpServers":[{"name":"b","type":"sse","url":"u"}]}"#);
-    let options = CliOptions { cwd: Some(home.path().to_owned()), ..CliOptions::default() };
+    let options = with_flags(SessionArgs { cwd: Some(home.path().to_owned()), ..SessionArgs::default() });
     let settings = CommandSettings::new(&options, &configured).unwrap();
     assert_eq!(settings.mcp_servers(&options, &configured).unwrap(), McpFile::of(&configured));
-    let typed = CliOptions { mcp_config: Some("m.json".into()), ..options };
+    let typed = with_flags(SessionArgs { mcp_config: Some("m.json".into()), ..options.flags });
     let expected = McpFile::load(home.path().join("m.json")).unwrap();
     assert_eq!(settings.mcp_servers(&typed, &configured).unwrap(), expected);
 }
