@@ -1,9 +1,15 @@
 //! The architecture as a test: which layer may know which, and what only one layer may name.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::shape::folder_arrows;
 use super::workspace::sources;
 
+/// Names, each with those that it may use.
+type Arrows = &'static [(&'static str, &'static [&'static str])];
+
 /// Each layer of the library and the layers it may use.
-const LAYERS: &[(&str, &[&str])] = &[
+const LAYERS: Arrows = &[
     ("model", &[]),
     ("machine", &["model"]),
     ("wire", &[]),
@@ -15,6 +21,44 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("home", &["model", "store", "tools", "engine", "protocol"]),
     ("host", &["model", "machine", "wire", "store", "acp", "tools", "engine", "protocol", "home"]),
     ("client", &["model", "wire", "acp", "tools", "engine", "protocol", "home"]),
+];
+
+/// The sub-folders of three large layers, each with those that it uses. An arrow may be removed, never added.
+const FOLDERS: &[(&str, Arrows)] = &[
+    (
+        "core/acp",
+        &[
+            ("agent", &["content", "translate"]),
+            ("client", &["agent", "content", "translate"]),
+            ("content", &[]),
+            ("render", &["agent", "client", "content", "translate"]),
+            ("translate", &[]),
+        ],
+    ),
+    (
+        "core/engine",
+        &[
+            ("agent", &["api", "permissions", "tools"]),
+            ("api", &[]),
+            ("ops", &["agent", "api", "permissions", "session"]),
+            ("permissions", &["tools"]),
+            ("restore", &[]),
+            ("session", &["agent", "api", "permissions", "restore", "stream", "tools"]),
+            ("stream", &["api"]),
+            ("tools", &["permissions"]),
+        ],
+    ),
+    (
+        "core/host",
+        &[
+            ("attach", &["permissions"]),
+            ("connection", &["attach", "permissions"]),
+            ("permissions", &["attach"]),
+            ("process", &["connection"]),
+            ("service", &["connection", "permissions", "session"]),
+            ("session", &["attach", "connection", "permissions"]),
+        ],
+    ),
 ];
 
 /// The layers of the program, lowest first: each may use those before it.
@@ -82,6 +126,16 @@ fn every_layer_uses_only_the_layers_below_it() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_folder_of_a_layer_uses_only_the_folders_it_names() {
+    for (layer, folders) in FOLDERS {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let expected: BTreeMap<_, _> =
+            folders.iter().map(|(folder, used)| ((*folder).to_owned(), names(used))).collect();
+        assert_eq!(folder_arrows(layer), expected, "{layer}");
+    }
 }
 
 #[test]

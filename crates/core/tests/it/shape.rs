@@ -14,8 +14,6 @@ use super::workspace::{sources, tests};
 const CYCLES: &[(&str, usize)] = &[
     ("acpx/http", 4),
     ("core/acp", 5),
-    ("core/engine", 4),
-    ("core/engine/api", 3),
     ("core/engine/session", 3),
     ("core/machine", 3),
     ("core/model", 3),
@@ -243,8 +241,35 @@ impl Tree {
     }
 }
 
-/// The size of the largest cycle in each folder of a crate that has one of more than two.
-fn cycles(modules: &[Module]) -> BTreeMap<String, usize> {
+/// Which modules of a crate use which others.
+struct Imports {
+    modules: BTreeSet<Path>,
+    edges: BTreeSet<(Path, Path)>,
+}
+
+/// The arrows between the sub-folders of a folder, such as `core/engine`: each with those that it uses.
+pub(crate) fn folder_arrows(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let folder: Path = folder.split('/').map(str::to_owned).collect();
+    let imports = imports(&modules(&folder[0]));
+    let depth = folder.len() + 1;
+    let is_inside = |path: &&Path| path.len() > depth && path.starts_with(&folder);
+    let mut arrows: BTreeMap<_, _> = imports
+        .modules
+        .iter()
+        .filter(is_inside)
+        .map(|path| (path[depth - 1].clone(), BTreeSet::new()))
+        .collect();
+    for (from, to) in sibling_edges(&folder, &imports.edges) {
+        if arrows.contains_key(&to)
+            && let Some(used) = arrows.get_mut(&from)
+        {
+            used.insert(to);
+        }
+    }
+    arrows
+}
+
+fn imports(modules: &[Module]) -> Imports {
     let mut tree = Tree {
         modules: modules.iter().map(|module| module.path.clone()).collect(),
         exports: BTreeMap::new(),
@@ -268,24 +293,32 @@ fn cycles(modules: &[Module]) -> BTreeMap<String, usize> {
             named.filter_map(|(_, path)| Some((module.path.clone(), tree.definer(&module.path, path)?))),
         );
     }
+    Imports { modules: tree.modules, edges }
+}
+
+/// The size of the largest cycle in each folder of a crate that has one of more than two.
+fn cycles(modules: &[Module]) -> BTreeMap<String, usize> {
+    let Imports { modules, edges } = imports(modules);
     let folders: BTreeSet<&[String]> =
-        tree.modules.iter().flat_map(|path| (1..path.len()).map(move |end| &path[..end])).collect();
+        modules.iter().flat_map(|path| (1..path.len()).map(move |end| &path[..end])).collect();
     let sizes = folders.into_iter().map(|folder| (folder.join("/"), largest_cycle(folder, &edges)));
     sizes.filter(|(_, size)| *size > 2).collect()
 }
 
-/// How many siblings of a folder reach each other at most.
-fn largest_cycle(folder: &[String], edges: &BTreeSet<(Path, Path)>) -> usize {
+/// The edges between two siblings of a folder, by their names.
+fn sibling_edges(folder: &[String], edges: &BTreeSet<(Path, Path)>) -> Vec<(String, String)> {
     let depth = folder.len() + 1;
     let sibling =
         |path: &Path| (path.len() >= depth && path.starts_with(folder)).then(|| path[depth - 1].clone());
+    let named = edges.iter().filter_map(|(from, to)| Some((sibling(from)?, sibling(to)?)));
+    named.filter(|(from, to)| from != to).collect()
+}
+
+/// How many siblings of a folder reach each other at most.
+fn largest_cycle(folder: &[String], edges: &BTreeSet<(Path, Path)>) -> usize {
     let mut reach: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (from, to) in edges {
-        if let (Some(from), Some(to)) = (sibling(from), sibling(to))
-            && from != to
-        {
-            reach.entry(from).or_default().insert(to);
-        }
+    for (from, to) in sibling_edges(folder, edges) {
+        reach.entry(from).or_default().insert(to);
     }
     let siblings: Vec<String> = reach.keys().cloned().collect();
     for middle in &siblings {

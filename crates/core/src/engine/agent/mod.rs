@@ -1,6 +1,5 @@
 //! The agent process of a session: how it is started, addressed, logged in and ended.
 
-pub(super) mod client_login;
 pub(super) mod directory;
 pub(super) mod initialize_cache;
 pub(super) mod launch_spec;

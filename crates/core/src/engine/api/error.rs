@@ -1,4 +1,5 @@
-//! Errors of the engine's API.
+//! Errors of the engine's API, and why a session's task has ended, for callers that still hold its handle: the store's
+//! error, a deleted record, or else a shutdown.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,8 +8,7 @@ use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, ErrorCode, RecordId, RequestId, SettingError, command_line,
 };
 use crate::store::StoreError;
-
-use crate::engine::PromptProblem;
+use crate::sync::Lock;
 
 /// Why a session could not fulfil a request. Persisted data stays.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -85,6 +85,36 @@ pub enum SessionError {
     ShutDown(RecordId),
 }
 
+/// Why a prompt is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptProblem {
+    /// It is not a list of content blocks.
+    #[error("the prompt is no JSON array of content blocks")]
+    NoBlocks,
+    /// It is empty.
+    #[error("the prompt is empty")]
+    Empty,
+    /// It does not fit into one line of the protocol.
+    #[error("the prompt is longer than {limit} bytes")]
+    TooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+/// Why a session's task ended, shared with its handles.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ExitReasonCell(Arc<Lock<Option<ExitReason>>>);
+
+/// A permanent end of a session.
+#[derive(Debug)]
+pub(crate) enum ExitReason {
+    /// The store failed to persist something.
+    Failed(Arc<StoreError>),
+    /// The record was deleted.
+    Deleted,
+}
+
 impl SessionError {
     /// The stable code of this error.
     pub fn code(&self) -> ErrorCode {
@@ -132,6 +162,21 @@ impl From<StoreError> for SessionError {
             StoreError::NoRecord(record) => Self::NoRecord(record),
             StoreError::RequestExists { record, request } => Self::RequestExists { record, request },
             other => Self::Store(Arc::new(other)),
+        }
+    }
+}
+
+impl ExitReasonCell {
+    pub(crate) fn set(&self, reason: ExitReason) {
+        *self.0.lock() = Some(reason);
+    }
+
+    /// The error for a command to the ended session of this record.
+    pub(crate) fn error(&self, record: &RecordId) -> SessionError {
+        match &*self.0.lock() {
+            Some(ExitReason::Failed(error)) => SessionError::Store(error.clone()),
+            Some(ExitReason::Deleted) => SessionError::NoRecord(record.clone()),
+            None => SessionError::ShutDown(record.clone()),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The engine's public API: requests, prompts, session and turn handles, settings, errors.
+//! The engine's public API: requests, prompts, turn handles, logins, settings, errors.
 
+pub(super) mod client_login;
 pub(super) mod error;
 pub(super) mod prompt;
 pub(super) mod request;
-pub(super) mod session_handle;

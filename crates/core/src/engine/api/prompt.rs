@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::acp::ExtraParams;
-use crate::engine::session::exit_reason::ExitReasonCell;
-use crate::engine::{RestoreSession, SessionError};
+use crate::engine::api::error::ExitReasonCell;
+use crate::engine::{PromptProblem, RestoreSession, SessionError};
 use crate::model::{ClientName, PermissionPolicy, RecordId, RequestId, Seq, Turn, TurnId, TurnLimits};
 
 /// Content for the agent, with the permissions and limits of its turn.
@@ -24,23 +24,6 @@ pub struct Prompt {
     pub(crate) limits: TurnLimits,
     /// How much of the turn's time limit had passed when the prompt arrived.
     pub(crate) spent: Duration,
-}
-
-/// Why a prompt is invalid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PromptProblem {
-    /// It is not a list of content blocks.
-    #[error("the prompt is no JSON array of content blocks")]
-    NoBlocks,
-    /// It is empty.
-    #[error("the prompt is empty")]
-    Empty,
-    /// It does not fit into one line of the protocol.
-    #[error("the prompt is longer than {limit} bytes")]
-    TooLong {
-        /// The limit in bytes.
-        limit: usize,
-    },
 }
 
 /// The members that every content block has.

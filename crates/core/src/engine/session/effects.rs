@@ -18,11 +18,11 @@ use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 
 use super::commands::SessionCommand;
-use super::exit_reason::ExitReason;
 use super::replies::{send, send_all};
 use super::task::SessionTask;
 use crate::engine::agent::remote_host::RemoteHostState;
 use crate::engine::agent::slot::LostLines;
+use crate::engine::api::error::ExitReason;
 use crate::engine::api::prompt::TurnEnd;
 use crate::engine::permissions::dispatch::InboundRequest;
 use crate::engine::permissions::request::denied;

@@ -1,10 +1,10 @@
-//! One session's task: the loop, what it persists, what it replies, and what it publishes.
+//! One session: its handle, the task's loop, what it persists, what it replies, and what it publishes.
 
 pub(super) mod agent_memory;
 pub(super) mod agent_query;
 pub(super) mod commands;
 pub(super) mod effects;
-pub(super) mod exit_reason;
+pub(super) mod handle;
 pub(super) mod journal;
 pub(super) mod on_agent_message;
 pub(super) mod replies;

@@ -4,10 +4,31 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::exit_reason::ExitReasonCell;
 use crate::acp::client::{AgentConnection, SessionOffer};
-use crate::engine::api::session_handle::SessionStatus;
-use crate::model::ProtocolVersion;
+use crate::engine::api::error::ExitReasonCell;
+use crate::machine::WakeOutcome;
+use crate::model::{AgentMemory, ProtocolVersion, SessionIdentity, Setting, TurnId};
+
+/// The published state of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionStatus {
+    /// Its ids, once there is a record.
+    pub identity: Option<SessionIdentity>,
+    /// The process id of its agent, if one runs.
+    pub agent_pid: Option<u32>,
+    /// Whether it has an agent, from the first step of its start to the last of its shutdown.
+    pub has_agent: bool,
+    /// Whether a turn runs or is queued.
+    pub has_work: bool,
+    /// Whether processes that its last agent left are still being ended.
+    pub has_leftover: bool,
+    /// How much of the conversation the agent remembers, once it has loaded the session in this process.
+    pub memory: AgentMemory,
+    /// The requested settings that could not be restored when the agent last loaded the session, each with the reason.
+    pub unmet: Vec<(Setting, Box<str>)>,
+    /// The last turn that began with a newly restored session, and how it was restored.
+    pub awakened: Option<(TurnId, WakeOutcome)>,
+}
 
 /// What the agent advertised: its `initialize` result and the session's modes, options and commands.
 #[derive(Debug, Clone, Default)]

@@ -10,22 +10,21 @@ use crate::acp::client::{AgentResponse, SessionOffer};
 use crate::acp::{ExtraParams, settings};
 use crate::machine::{ForwardError, ForwardedRequest, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, AgentMemory, ForwardId, McpServer, ProtocolVersion, RecordId,
-    RequestId, Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, ForwardId, McpServer, ProtocolVersion, RecordId, RequestId,
+    Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
-use super::prompt::TurnTicket;
+use super::agent_query::{AgentQuery, AgentQueryError};
+use super::commands::{MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
+use super::journal::ScopeSuccessor;
+use super::replies::{Deletion, PromptWaiter, WakeReply};
+use super::status::{AgentOffer, SessionStatus, StatusPublisher};
+use crate::engine::api::error::ExitReasonCell;
 use crate::engine::permissions::request::ResponderRequest;
-use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
-use crate::engine::session::commands::{MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
-use crate::engine::session::exit_reason::ExitReasonCell;
-use crate::engine::session::journal::ScopeSuccessor;
-use crate::engine::session::replies::{Deletion, PromptWaiter, WakeReply};
-use crate::engine::session::status::{AgentOffer, StatusPublisher};
 use crate::engine::stream::follow::{EventTail, Follower};
 use crate::engine::{
-    CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, WaitReason,
+    CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, TurnTicket, WaitReason,
 };
 
 /// Reserved bytes of a line for everything except the prompt's blocks.
@@ -47,27 +46,6 @@ pub struct Session {
     store: Arc<dyn Store>,
     exit_reason: ExitReasonCell,
     longest_prompt: usize,
-}
-
-/// The published state of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionStatus {
-    /// Its ids, once there is a record.
-    pub identity: Option<SessionIdentity>,
-    /// The process id of its agent, if one runs.
-    pub agent_pid: Option<u32>,
-    /// Whether it has an agent, from the first step of its start to the last of its shutdown.
-    pub has_agent: bool,
-    /// Whether a turn runs or is queued.
-    pub has_work: bool,
-    /// Whether processes that its last agent left are still being ended.
-    pub has_leftover: bool,
-    /// How much of the conversation the agent remembers, once it has loaded the session in this process.
-    pub memory: AgentMemory,
-    /// The requested settings that could not be restored when the agent last loaded the session, each with the reason.
-    pub unmet: Vec<(Setting, Box<str>)>,
-    /// The last turn that began with a newly restored session, and how it was restored.
-    pub awakened: Option<(TurnId, WakeOutcome)>,
 }
 
 /// Keeps a record in use, across the sessions that run it. Dropping it restarts the idle time.
