@@ -12,7 +12,7 @@ use std::{fmt, io};
 use acpx_core::acp::agent::{
     AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, Feature, ListCall, Meta,
     Modes, NewCall, ParamProblem, PromptCall, PromptReply, RestoreCall, SessionMode, SessionPage,
-    SessionSetup, SetModeCall, SlashCommand, TurnLink, UpdateBody,
+    SessionSetup, SetCall, SettingChoice, SlashCommand, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use acpx_core::sync::Lock;
@@ -231,19 +231,18 @@ impl AgentService for DemoAgent {
         removed.map(|()| Meta::new()).map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }
 
-    async fn set_mode(&self, call: SetModeCall, _link: ClientLink) -> Result<String, CallError> {
-        if !MODES.contains(&call.mode.as_str()) {
-            let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
+    async fn set(&self, call: SetCall, _link: ClientLink) -> Result<String, CallError> {
+        let SettingChoice::Mode(mode) = &call.choice else { return Err(call.unknown_setting()) };
+        if !MODES.contains(&mode.as_str()) {
+            let problem = format!("is {mode:?}, and this session has the modes {}", MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());
         }
         // The mode of a session that is not archived yet stays in memory.
         if self.read(&call.session)?.is_some() {
-            self.append_live(
-                &call.session,
-                &[ArchiveLine::Mode { mode: call.mode.clone(), at: now().to_string() }],
-            )?;
+            let line = ArchiveLine::Mode { mode: mode.clone(), at: now().to_string() };
+            self.append_live(&call.session, &[line])?;
         }
-        self.remember_mode(&call.session, &call.mode);
+        self.remember_mode(&call.session, mode);
         Ok("{}".to_owned())
     }
 

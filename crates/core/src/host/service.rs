@@ -6,15 +6,14 @@ use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, CallError, CallExtras, Cancellation, ClientFacts, ClientLink, ExtensionCall, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, PromptCall, PromptReply, RestoreCall, SessionPage,
-    SessionSetup, SetModeCall, SetModelCall, SetOptionCall, StopCall, TurnLink,
+    SessionSetup, SetCall, StopCall, TurnLink,
 };
 use crate::model::AcpSessionId;
 use crate::wire::RpcId;
 
 use super::connection::Connection;
 use super::connection::access::UserAction;
-use super::session::set_config::{self, ChoiceCall};
-use super::session::{create, delete, list, load, prompt, turn_owners};
+use super::session::{create, delete, list, load, prompt, set_config, turn_owners};
 use crate::protocol::acpx_meta::{read_params, record_of};
 use crate::protocol::meta::REMOTE_CLIENT;
 use crate::protocol::rpc_error;
@@ -43,16 +42,8 @@ impl AgentService for Connection {
         self.log_out(&extras).await
     }
 
-    async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
-        set_config::set(self, ChoiceCall::Mode(call), &link).await
-    }
-
-    async fn set_model(&self, call: SetModelCall, link: ClientLink) -> Result<String, CallError> {
-        set_config::set(self, ChoiceCall::Model(call), &link).await
-    }
-
-    async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
-        set_config::set(self, ChoiceCall::Option(call), &link).await
+    async fn set(&self, call: SetCall, link: ClientLink) -> Result<String, CallError> {
+        set_config::set(self, &call, &link).await
     }
 
     async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {

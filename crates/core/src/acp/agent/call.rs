@@ -56,43 +56,31 @@ pub struct ListCall {
     pub meta: Option<Box<str>>,
 }
 
-/// Params of `session/set_mode`.
+/// Params of `session/set_mode`, `session/set_model` or `session/set_config_option`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetModeCall {
+pub struct SetCall {
     /// The session.
     pub session: AcpSessionId,
-    /// The requested mode.
-    pub mode: String,
-    /// The whole params, as received; a service may forward them.
-    pub params: Box<str>,
-    /// The request's `_meta` object, as received.
-    pub meta: Option<Box<str>>,
-}
-
-/// Params of `session/set_model`; version 1 only.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetModelCall {
-    /// The session.
-    pub session: AcpSessionId,
-    /// The requested model.
-    pub model: String,
+    /// The setting and its requested value.
+    pub choice: SettingChoice,
     /// The whole params, as received; a service may forward them.
     pub params: Box<str>,
 }
 
-/// Params of `session/set_config_option`.
+/// A setting and its requested value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetOptionCall {
-    /// The session.
-    pub session: AcpSessionId,
-    /// The option's id.
-    pub option: String,
-    /// The requested value.
-    pub value: OptionValue,
-    /// The whole params, as received; a service may forward them.
-    pub params: Box<str>,
-    /// The request's `_meta` object, as received.
-    pub meta: Option<Box<str>>,
+pub enum SettingChoice {
+    /// This mode.
+    Mode(String),
+    /// This model; version 1 only.
+    Model(String),
+    /// A config option.
+    Option {
+        /// Its id.
+        id: String,
+        /// Its requested value.
+        value: OptionValue,
+    },
 }
 
 /// A requested option value.
@@ -194,9 +182,7 @@ pub(super) enum ClientCall {
     List(ListCall),
     Close(AcpSessionId),
     Delete(AcpSessionId, CallExtras),
-    SetMode(SetModeCall),
-    SetModel(SetModelCall),
-    SetOption(SetOptionCall),
+    Set(SetCall),
     Stop(StopCall),
     Prompt(PromptCall),
     Login(LoginCall),
@@ -212,6 +198,27 @@ pub(super) struct NegotiatedOffer<'a> {
 }
 
 type CallParser = fn(&ParamField<'_>, NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem>;
+
+impl SetCall {
+    /// The method of the request.
+    pub(super) fn method(&self) -> &'static str {
+        match self.choice {
+            SettingChoice::Mode(_) => "session/set_mode",
+            SettingChoice::Model(_) => "session/set_model",
+            SettingChoice::Option { .. } => "session/set_config_option",
+        }
+    }
+
+    /// The error of a service without this setting.
+    pub fn unknown_setting(self) -> CallError {
+        match self.choice {
+            SettingChoice::Mode(_) | SettingChoice::Model(_) => CallError::UnknownSession(self.session),
+            SettingChoice::Option { id, .. } => {
+                ParamProblem::new("configId", format!("is {id:?}, which this session does not have")).into()
+            }
+        }
+    }
+}
 
 impl NegotiatedOffer<'_> {
     fn is_v2(self) -> bool {
@@ -256,10 +263,8 @@ impl ClientCall {
             "session/resume" => (offer.has(Feature::Resume), read_resume),
             "session/list" => (offer.has(Feature::List), read_list),
             "session/close" => (offer.has(Feature::Close), read_close),
-            "session/set_mode" => {
-                (offer.has(Feature::Modes), |params, _| Ok(Self::SetMode(set_mode(params)?)))
-            }
-            "session/set_model" => (offer.has(Feature::Models), |params, _| set_model(params)),
+            "session/set_mode" => (offer.has(Feature::Modes), read_set_mode),
+            "session/set_model" => (offer.has(Feature::Models), read_set_model),
             "session/set_config_option" => (offer.has(Feature::ConfigOptions), read_set_option),
             "authenticate" => (offer.has_login(), read_login),
             "logout" => (offer.has(Feature::Logout), |params, terms| Ok(Self::Logout(logout(params, terms)))),
@@ -323,10 +328,6 @@ fn logout(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> CallExtras {
 fn aside(params: &ParamField<'_>, version: ProtocolVersion) -> Result<CallExtras, ParamProblem> {
     let [meta] = params.members(["_meta"])?;
     Ok(CallExtras { version, meta: meta.object(), unknown: params.others(&["sessionId", "_meta"]) })
-}
-
-fn read_set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
-    set_option(params, terms).map(ClientCall::SetOption)
 }
 
 fn read_login(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
@@ -423,25 +424,23 @@ fn list(params: &ParamField<'_>) -> Result<ListCall, ParamProblem> {
     Ok(ListCall { cwd, cursor: optional(&cursor, ParamField::string)?, meta: meta.object() })
 }
 
-fn set_mode(params: &ParamField<'_>) -> Result<SetModeCall, ParamProblem> {
-    let [session, mode, meta] = params.members(["sessionId", "modeId", "_meta"])?;
+fn read_set_mode(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    let [session, mode] = params.members(["sessionId", "modeId"])?;
     let session = session_id(&session)?;
-    let mode = mode.required()?.string()?;
-    Ok(SetModeCall { session, mode, params: params.json().into(), meta: meta.object() })
+    Ok(set_call(params, session, SettingChoice::Mode(mode.required()?.string()?)))
 }
 
-fn set_model(params: &ParamField<'_>) -> Result<ClientCall, ParamProblem> {
+fn read_set_model(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [session, model] = params.members(["sessionId", "modelId"])?;
-    let (session, model) = (session_id(&session)?, model.required()?.string()?);
-    Ok(ClientCall::SetModel(SetModelCall { session, model, params: params.json().into() }))
+    let session = session_id(&session)?;
+    Ok(set_call(params, session, SettingChoice::Model(model.required()?.string()?)))
 }
 
 /// In version 1 a value without a type is the id of a choice.
-fn set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<SetOptionCall, ParamProblem> {
-    let [session, option, kind, value, meta] =
-        params.members(["sessionId", "configId", "type", "value", "_meta"])?;
+fn read_set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
+    let [session, option, kind, value] = params.members(["sessionId", "configId", "type", "value"])?;
     let session = session_id(&session)?;
-    let option = option.required()?.string()?;
+    let id = option.required()?.string()?;
     let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
     let kind = kind.map(|kind| kind.string()).transpose()?;
     let value = value.required()?;
@@ -450,7 +449,11 @@ fn set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<Set
         Some("boolean") => OptionValue::Boolean(value.boolean()?),
         Some(_) => OptionValue::Other,
     };
-    Ok(SetOptionCall { session, option, value, params: params.json().into(), meta: meta.object() })
+    Ok(set_call(params, session, SettingChoice::Option { id, value }))
+}
+
+fn set_call(params: &ParamField<'_>, session: AcpSessionId, choice: SettingChoice) -> ClientCall {
+    ClientCall::Set(SetCall { session, choice, params: params.json().into() })
 }
 
 /// Version 2 requires at least one content block.

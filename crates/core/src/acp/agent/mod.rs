@@ -24,8 +24,8 @@ mod update;
 mod v2_adapter;
 mod worker;
 
-pub use call::{CallExtras, ListCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall};
-pub(crate) use call::{ExtensionCall, ForkCall, LoginCall, SetModelCall, SetOptionCall, StopCall};
+pub use call::{CallExtras, ListCall, NewCall, OptionValue, PromptCall, RestoreCall, SetCall, SettingChoice};
+pub(crate) use call::{ExtensionCall, ForkCall, LoginCall, StopCall};
 pub use client::Elicitation;
 pub(crate) use client::{ClientFacts, FileAccess, TerminalLogin};
 pub use error::CallError;

@@ -258,21 +258,11 @@ impl<S: AgentService> ConnectionServer<S> {
                 self.spawn(under_way(withdrawal), worker.login(id, call, withdrawn));
             }
             ClientCall::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
-            ClientCall::SetOption(call) if worker.sessions.is_active(&call.session) => {
+            ClientCall::Set(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
+                self.spawn(under_way(Withdrawal::No), worker.set(id, call, place));
             }
-            ClientCall::SetOption(call) => self.refuse_inactive(id, call.session),
-            ClientCall::SetMode(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
-            }
-            ClientCall::SetMode(call) => self.refuse_inactive(id, call.session),
-            ClientCall::SetModel(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.set_model(id, call, place));
-            }
-            ClientCall::SetModel(call) => self.refuse_inactive(id, call.session),
+            ClientCall::Set(call) => self.refuse_inactive(id, call.session),
             ClientCall::Stop(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.shared(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));

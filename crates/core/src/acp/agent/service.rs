@@ -3,15 +3,14 @@
 use std::future::{Future, pending, ready};
 
 use super::call::{
-    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
-    SetModelCall, SetOptionCall, StopCall,
+    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetCall,
+    StopCall,
 };
 use super::client::ClientFacts;
 use super::error::CallError;
 use super::insertion::TurnLink;
 use super::link::ClientLink;
 use super::offer::Offer;
-use super::params::ParamProblem;
 use super::setup::{Meta, PromptReply, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
@@ -190,35 +189,11 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownMethod(call.method.into())))
     }
 
-    /// Sets the mode of an active session. Returns a JSON object.
-    fn set_mode(
-        &self,
-        call: SetModeCall,
-        link: ClientLink,
-    ) -> impl Future<Output = Result<String, CallError>> + Send {
+    /// Sets the mode, the model or an option of an active session. Returns a JSON object; after an option it has all the
+    /// session's `configOptions`. A model is set for a service that reports `models`. In version 2 the
+    /// [`Modes`](super::Modes) of a service are an option, which arrives here as a mode.
+    fn set(&self, call: SetCall, link: ClientLink) -> impl Future<Output = Result<String, CallError>> + Send {
         drop(link);
-        ready(Err(CallError::UnknownSession(call.session)))
-    }
-
-    /// Sets the model of an active session, for a service that reports `models`. Returns a JSON object.
-    fn set_model(
-        &self,
-        call: SetModelCall,
-        link: ClientLink,
-    ) -> impl Future<Output = Result<String, CallError>> + Send {
-        drop(link);
-        ready(Err(CallError::UnknownSession(call.session)))
-    }
-
-    /// Sets an option of an active session. Returns a JSON object with all its `configOptions`. In version 2 the
-    /// [`Modes`](super::Modes) of a service are an option, which [`set_mode`](Self::set_mode) sets.
-    fn set_option(
-        &self,
-        call: SetOptionCall,
-        link: ClientLink,
-    ) -> impl Future<Output = Result<String, CallError>> + Send {
-        drop(link);
-        let problem = format!("is {:?}, which this session does not have", call.option);
-        ready(Err(ParamProblem::new("configId", problem).into()))
+        ready(Err(call.unknown_setting()))
     }
 }

@@ -13,8 +13,8 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::call::{
-    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
-    SetModelCall, SetOptionCall, StopCall,
+    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetCall,
+    SettingChoice, StopCall,
 };
 use super::error::CallError;
 use super::link::ClientLink;
@@ -134,17 +134,19 @@ impl<S: AgentService> RequestWorker<S> {
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: LaneTicket) {
+    pub(super) async fn set(self, id: RpcId, call: SetCall, place: LaneTicket) {
         place.reached().await;
-        let result = match call {
-            SetOptionCall { session, option, value: OptionValue::Id(mode), params, meta }
-                if option == MODE_OPTION && self.link.speech().has_modes(&session) =>
+        let method = call.method();
+        let result = match call.choice {
+            SettingChoice::Option { id, value: OptionValue::Id(mode) }
+                if id == MODE_OPTION && self.link.speech().has_modes(&call.session) =>
             {
-                self.set_mode_as_option(SetModeCall { session, mode, params, meta }).await
+                self.set_mode_as_option(SetCall { choice: SettingChoice::Mode(mode.clone()), ..call }, &mode)
+                    .await
             }
-            call => {
-                let set_option = async { self.service.set_option(call, self.link.clone()).await };
-                caught("session/set_config_option", set_option).await
+            choice => {
+                let set = async { self.service.set(SetCall { choice, ..call }, self.link.clone()).await };
+                caught(method, set).await
             }
         };
         self.answer(id, result).await;
@@ -153,11 +155,11 @@ impl<S: AgentService> RequestWorker<S> {
 
     /// Sets a typed mode through the option that represents it in version 2. Forwarded options are the service's own to
     /// set.
-    async fn set_mode_as_option(&self, call: SetModeCall) -> Result<String, CallError> {
-        let (session, mode) = (call.session.clone(), call.mode.clone());
-        let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
-        match caught("session/set_config_option", set_mode).await {
-            Ok(_) => Ok(self.link.speech().mode_answer(&session, &mode)),
+    async fn set_mode_as_option(&self, call: SetCall, mode: &str) -> Result<String, CallError> {
+        let session = call.session.clone();
+        let set = async { self.service.set(call, self.link.clone()).await };
+        match caught("session/set_config_option", set).await {
+            Ok(_) => Ok(self.link.speech().mode_answer(&session, mode)),
             Err(CallError::InvalidParams(problem)) if problem.field == "modeId" => {
                 Err(ParamProblem { field: "value".into(), ..problem }.into())
             }
@@ -176,22 +178,6 @@ impl<S: AgentService> RequestWorker<S> {
         let extension = async { self.service.extension(call, self.link.clone()).await };
         let result = unless_withdrawn(caught(&method, extension), withdrawn).await;
         self.answer(id, result).await;
-    }
-
-    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: LaneTicket) {
-        place.reached().await;
-        let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
-        let result = caught("session/set_mode", set_mode).await;
-        self.answer(id, result).await;
-        drop(place);
-    }
-
-    pub(super) async fn set_model(self, id: RpcId, call: SetModelCall, place: LaneTicket) {
-        place.reached().await;
-        let set_model = async { self.service.set_model(call, self.link.clone()).await };
-        let result = caught("session/set_model", set_model).await;
-        self.answer(id, result).await;
-        drop(place);
     }
 
     pub(super) async fn stop(self, id: RpcId, call: StopCall, place: LaneTicket) {

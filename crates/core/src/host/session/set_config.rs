@@ -3,14 +3,12 @@
 
 use tokio::time::Instant;
 
-use crate::acp::agent::{
-    CallError, ClientLink, SetModeCall, SetModelCall, SetOptionCall, StopCall, UpdateBody,
-};
+use crate::acp::agent::{CallError, ClientLink, SetCall, SettingChoice, StopCall, UpdateBody};
 use crate::acp::config_options::{OfferTranslator, SettingRequest, UnknownSetting};
 use crate::acp::settings;
 use crate::acp::translate::TranslationError;
 use crate::engine::{RestoreSession, Session, SessionError};
-use crate::model::{AcpSessionId, ProtocolVersion, RecordId};
+use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
 use crate::wire::json;
 
@@ -20,70 +18,46 @@ use crate::host::connection::{Connection, SessionInUse};
 use crate::protocol::acpx_meta::{client_session, problem, record_of};
 use crate::protocol::meta::SettingMeta;
 
-/// A client's choice among the settings that a session offers.
-pub(crate) enum ChoiceCall {
-    Mode(SetModeCall),
-    /// A model of an agent that has models separate from its options.
-    Model(SetModelCall),
-    Option(SetOptionCall),
-}
-
-impl ChoiceCall {
-    fn session(&self) -> &AcpSessionId {
-        match self {
-            Self::Mode(call) => &call.session,
-            Self::Model(call) => &call.session,
-            Self::Option(call) => &call.session,
-        }
-    }
-
-    /// The request for the agent, in its version.
-    fn choice<'a>(&'a self, offers: OfferTranslator<'a>) -> Result<SettingRequest<'a>, TranslationError> {
-        match self {
-            Self::Mode(call) => offers.set_mode(&call.params),
-            Self::Model(call) => Ok(SettingRequest::of_model(&call.params)),
-            Self::Option(call) => offers.set_option(&call.params),
-        }
-    }
-
-    /// The error for a setting or value that the session does not have.
-    fn problem(&self, wrong: UnknownSetting) -> CallError {
-        let (field, words, valid) = match (self, wrong) {
-            (Self::Mode(call), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
-                ("modeId", format!("is {:?}, which is no mode of this session", call.mode), valid)
-            }
-            (Self::Model(call), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
-                ("modelId", format!("is {:?}, which is no model of this session", call.model), valid)
-            }
-            (Self::Option(call), UnknownSetting::Option(valid)) => {
-                ("configId", format!("is {:?}, which this session does not have", call.option), valid)
-            }
-            (Self::Option(_), UnknownSetting::Value(valid)) => {
-                ("value", "is none that this option can have".to_owned(), valid)
-            }
-        };
-        unknown_value(field, &words, &valid)
-    }
-}
-
 /// Sets a mode, model or option if the session offers it, and returns the agent's reply.
-pub(crate) async fn set(
-    client: &Connection,
-    call: ChoiceCall,
-    link: &ClientLink,
-) -> Result<String, CallError> {
+pub(crate) async fn set(client: &Connection, call: &SetCall, link: &ClientLink) -> Result<String, CallError> {
     client.access.check(UserAction::ChangeSettings)?;
-    let (used, agent) = session_and_version(client, &record_of(call.session())).await?;
+    let (used, agent) = session_and_version(client, &record_of(&call.session)).await?;
     let (offered, facts) = (used.session.offered(), link.client());
     let offers = OfferTranslator { offered: &offered, agent, client: &facts };
-    let choice = call.choice(offers).map_err(|error| not_translated(&error))?;
-    offers.check(&choice).map_err(|wrong| call.problem(wrong))?;
-    let result = forward(client, choice.method, &choice.params, used).await?;
-    Ok(match call {
-        ChoiceCall::Mode(_) | ChoiceCall::Model(_) => offers.mode_answer(&result),
+    let request = match call.choice {
+        SettingChoice::Mode(_) => offers.set_mode(&call.params),
+        // A model of an agent that has models separate from its options.
+        SettingChoice::Model(_) => Ok(SettingRequest::of_model(&call.params)),
+        SettingChoice::Option { .. } => offers.set_option(&call.params),
+    };
+    let request = request.map_err(|error| not_translated(&error))?;
+    offers.check(&request).map_err(|wrong| unknown_choice(&call.choice, wrong))?;
+    let result = forward(client, request.method, &request.params, used).await?;
+    Ok(match call.choice {
+        SettingChoice::Mode(_) | SettingChoice::Model(_) => offers.mode_answer(&result),
         // The reply contains all options.
-        ChoiceCall::Option(_) => offers.options_answer(&choice, &result),
+        SettingChoice::Option { .. } => offers.options_answer(&request, &result),
     })
+}
+
+/// The error for a setting or value that the session does not have.
+fn unknown_choice(choice: &SettingChoice, wrong: UnknownSetting) -> CallError {
+    let (field, words, valid) = match (choice, wrong) {
+        (SettingChoice::Mode(mode), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+            ("modeId", format!("is {mode:?}, which is no mode of this session"), valid)
+        }
+        (SettingChoice::Model(model), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+            ("modelId", format!("is {model:?}, which is no model of this session"), valid)
+        }
+        (SettingChoice::Option { id, .. }, UnknownSetting::Option(valid)) => {
+            ("configId", format!("is {id:?}, which this session does not have"), valid)
+        }
+        (SettingChoice::Option { .. }, UnknownSetting::Value(valid)) => {
+            ("value", "is none that this option can have".to_owned(), valid)
+        }
+    };
+    let known = if valid.is_empty() { String::new() } else { format!("; there are {}", valid.join(", ")) };
+    problem(field, format!("{words}{known}"))
 }
 
 /// Applies the settings that a client requests together with a session, one by one, since each may change what is
@@ -159,12 +133,6 @@ pub(crate) fn offered(session: &Session, link: &ClientLink) -> (String, Option<U
     let (offered, client) = (session.offered(), link.client());
     let agent = session.agent_version().unwrap_or_default();
     OfferTranslator { offered: &offered, agent, client: &client }.setup()
-}
-
-/// The error for a wrong parameter, with the valid values.
-fn unknown_value(field: &str, words: &str, valid: &[Box<str>]) -> CallError {
-    let known = if valid.is_empty() { String::new() } else { format!("; there are {}", valid.join(", ")) };
-    problem(field, format!("{words}{known}"))
 }
 
 /// The error for a parameter that the agent's version cannot express.

@@ -20,8 +20,8 @@ use super::*;
 use crate::acp::agent::{
     CallExtras, Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptCall, PromptReply, RestoreCall,
-    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolPermissionRequest, ToolReport, TurnLink,
-    UpdateBody,
+    SessionPage, SessionSetup, SessionSummary, SetCall, SettingChoice, ToolPermissionRequest, ToolReport,
+    TurnLink, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use crate::wire::{RpcError, WireLimits, memory};
@@ -111,11 +111,11 @@ impl AgentService for Toy {
         Err(CallError::UnknownSession(session))
     }
 
-    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<String, CallError> {
-        if call.mode == "ask" {
-            Ok("{}".to_owned())
-        } else {
-            Err(ParamProblem::new("modeId", "is unknown").into())
+    async fn set(&self, call: SetCall, _: ClientLink) -> Result<String, CallError> {
+        match &call.choice {
+            SettingChoice::Mode(mode) if mode == "ask" => Ok("{}".to_owned()),
+            SettingChoice::Mode(_) => Err(ParamProblem::new("modeId", "is unknown").into()),
+            _ => Err(call.unknown_setting()),
         }
     }
 

@@ -106,10 +106,13 @@ fn an_option_is_set_to_a_value_of_a_type() {
     let value = |params: &Value, terms: NegotiatedOffer<'_>| {
         let call = ClientCall::read("session/set_config_option", Some(&params.to_string()), terms);
         match call {
-            Ok(ClientCall::SetOption(call)) => {
-                assert_eq!((call.session, &*call.option), (session("s"), "c"));
-                assert_eq!(*call.params, params.to_string());
-                Ok(call.value)
+            Ok(ClientCall::Set(SetCall {
+                session: set,
+                choice: SettingChoice::Option { id, value },
+                params: all,
+            })) => {
+                assert_eq!((set, &*id, &*all), (session("s"), "c", &*params.to_string()));
+                Ok(value)
             }
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_rpc().message),

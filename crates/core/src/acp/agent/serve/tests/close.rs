@@ -61,9 +61,10 @@ impl AgentService for Ledger {
         Ok(Meta::new())
     }
 
-    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<String, CallError> {
+    async fn set(&self, call: SetCall, _: ClientLink) -> Result<String, CallError> {
         self.pass_gate().await;
-        self.write(format!("mode {}", call.mode));
+        let SettingChoice::Mode(mode) = call.choice else { panic!("{:?}", call.choice) };
+        self.write(format!("mode {mode}"));
         Ok("{}".to_owned())
     }
 

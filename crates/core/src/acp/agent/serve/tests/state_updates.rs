@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::acp::agent::{ClientFacts, ClientRequestError, LoginCall, SetOptionCall};
+use crate::acp::agent::{ClientFacts, ClientRequestError, LoginCall};
 
 /// Inserts prompts as they arrive, and ends their turns only through the gate.
 struct Switchboard {
@@ -91,7 +91,7 @@ impl AgentService for Switchboard {
         self.stopped.lock().unwrap().push(session);
     }
 
-    async fn set_option(&self, call: SetOptionCall, _: ClientLink) -> Result<String, CallError> {
+    async fn set(&self, call: SetCall, _: ClientLink) -> Result<String, CallError> {
         Ok(call.params.into())
     }
 }
