@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acpx_core::client::HostClient;
 use acpx_core::engine::Engine;
-use acpx_core::host::Host;
+use acpx_core::host::{ClientTimeouts, Host};
 use acpx_core::model::{PermissionPolicy, RecordId, Seq, UnattendedPolicy, WakeOptions};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{NewMeta, SettingMeta, StartMeta};
@@ -132,7 +132,7 @@ async fn host(settings: &CommandSettings) -> Result<(Arc<Host>, OwnEngine), CliE
     let store = Arc::new(MemoryStore::new());
     let engine = own_engine("exec", settings, store.clone()).await?;
     let version = env!("CARGO_PKG_VERSION");
-    Ok((Host::new(Engine::clone(&engine), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
+    Ok((Arc::new(Host::new(Engine::clone(&engine), store, version, ClientTimeouts::default())), engine))
 }
 
 /// How to start the agent. The model comes before the options, which may depend on it.

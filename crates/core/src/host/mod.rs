@@ -106,29 +106,12 @@ pub struct Host {
 type IdleStop = oneshot::Sender<bool>;
 
 impl Host {
-    /// Creates a host over an engine and the store it writes to. `version` is the program's.
+    /// A host over an engine and the store it writes to, which reads no server file and imports nothing. `version` is
+    /// the program's.
     pub fn new(
         engine: Engine,
         store: Arc<dyn Store>,
-        server_file: ServerFile,
         version: impl Into<String>,
-    ) -> Arc<Self> {
-        Arc::new(Self::with_importer(
-            engine,
-            store,
-            server_file,
-            None,
-            version.into(),
-            ClientTimeouts::default(),
-        ))
-    }
-
-    fn with_importer(
-        engine: Engine,
-        store: Arc<dyn Store>,
-        server_file: ServerFile,
-        importer: Option<Importer>,
-        version: String,
         client_timeouts: ClientTimeouts,
     ) -> Self {
         Self {
@@ -143,10 +126,10 @@ impl Host {
             quota: Arc::default(),
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
-            server_file,
+            server_file: Arc::new(|_, _, _| Ok(Vec::new())),
             last_uses: LastUses::default(),
-            importer,
-            version,
+            importer: None,
+            version: version.into(),
             clients: Arc::default(),
             is_full: watch::Sender::new(false),
             stopping: watch::Sender::new(false),

@@ -8,7 +8,7 @@ use acpx_core::client::HostClient;
 use acpx_core::engine::{
     AtAgent, Engine, EngineSettings, NewSession, Prompt, RestoreSession, Session, SessionError,
 };
-use acpx_core::host::Host;
+use acpx_core::host::{ClientTimeouts, Host};
 use acpx_core::model::{
     AbsolutePath, AgentKey, AgentSpec, HostId, Lifecycle, Record, RecordId, Scope, Seq, TurnId, TurnOutcome,
     TurnState,
@@ -41,7 +41,7 @@ impl Bench {
     fn with(close_grace: Duration) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = Self::engine_over(&store, close_grace);
-        let host = Host::new(engine.clone(), store.clone(), Arc::new(|_, _, _| Ok(Vec::new())), "1.2.3");
+        let host = Arc::new(Host::new(engine.clone(), store.clone(), "1.2.3", ClientTimeouts::default()));
         Self { home: TempHome::new(), store, engine, host }
     }
 

@@ -108,16 +108,8 @@ pub struct LoginCall {
 pub struct ForkCall {
     /// The session to fork.
     pub session: AcpSessionId,
-    /// The working directory of the new session.
-    pub cwd: AbsolutePath,
-    /// Additional roots; only if the feature is offered.
-    pub additional_directories: Vec<AbsolutePath>,
-    /// The MCP servers to connect to; only offered transports.
-    pub mcp_servers: Vec<McpServer>,
-    /// The request's `_meta` object, as received.
-    pub meta: Option<Box<str>>,
-    /// Unknown members of the params, as received and without the braces; a service may forward them.
-    pub unknown: Option<Box<str>>,
+    /// The new session.
+    pub new: NewCall,
 }
 
 /// The `_meta` and unknown members of a message that has no other typed params than its session or login method.
@@ -168,6 +160,8 @@ pub struct ExtensionCall {
     pub params: Option<Box<str>>,
 }
 
+/// Restores a session and replays it; version 1 only.
+pub(super) const LOAD: &str = "session/load";
 /// The members that the protocol defines for session setup requests.
 const SETUP_MEMBERS: [&str; 6] =
     ["sessionId", "cwd", "mcpServers", "additionalDirectories", "replayFrom", "_meta"];
@@ -176,8 +170,8 @@ const SETUP_MEMBERS: [&str; 6] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClientCall {
     New(NewCall),
-    Load(RestoreCall),
-    Resume(RestoreCall),
+    /// A load or resume, by its method.
+    Restore(&'static str, RestoreCall),
     Fork(ForkCall),
     List(ListCall),
     Close(AcpSessionId),
@@ -257,9 +251,7 @@ impl ClientCall {
 
     fn reader_v1(method: &str, offer: &Offer) -> Option<CallParser> {
         let (is_offered, read): (bool, CallParser) = match method {
-            "session/load" => {
-                (offer.has(Feature::Load), |params, terms| Ok(Self::Load(load(params, terms)?)))
-            }
+            LOAD => (offer.has(Feature::Load), read_load),
             "session/resume" => (offer.has(Feature::Resume), read_resume),
             "session/list" => (offer.has(Feature::List), read_list),
             "session/close" => (offer.has(Feature::Close), read_close),
@@ -305,7 +297,7 @@ impl ClientCall {
 }
 
 fn read_resume(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
-    resume(params, terms).map(ClientCall::Resume)
+    Ok(ClientCall::Restore("session/resume", resume(params, terms)?))
 }
 
 fn read_list(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
@@ -381,10 +373,10 @@ fn new(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<NewCall, P
 }
 
 /// Unlike `session/resume`, a load requires the list of servers.
-fn load(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<RestoreCall, ParamProblem> {
+fn read_load(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [servers] = params.members(["mcpServers"])?;
     servers.required()?.array()?;
-    resume(params, terms)
+    Ok(ClientCall::Restore(LOAD, resume(params, terms)?))
 }
 
 /// In version 2 a missing list of servers is an empty one.
@@ -415,7 +407,7 @@ fn fork(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ForkCall,
     let resumed = resume(params, terms)?;
     let RestoreCall { session, cwd, additional_directories, mcp_servers, meta, unknown, .. } = resumed;
     let mcp_servers = mcp_servers.unwrap_or_default();
-    Ok(ForkCall { session, cwd, additional_directories, mcp_servers, meta, unknown })
+    Ok(ForkCall { session, new: NewCall { cwd, additional_directories, mcp_servers, meta, unknown } })
 }
 
 fn list(params: &ParamField<'_>) -> Result<ListCall, ParamProblem> {

@@ -230,15 +230,10 @@ impl<S: AgentService> ConnectionServer<S> {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.new_session(id, call, withdrawn));
             }
-            ClientCall::Load(call) => {
+            ClientCall::Restore(method, call) => {
                 let (withdrawal, withdrawn) = droppable();
                 let place = worker.order.restoring(&call.session);
-                self.spawn(under_way(withdrawal), worker.load_session(id, call, place, withdrawn));
-            }
-            ClientCall::Resume(call) => {
-                let (withdrawal, withdrawn) = droppable();
-                let place = worker.order.restoring(&call.session);
-                self.spawn(under_way(withdrawal), worker.resume_session(id, call, place, withdrawn));
+                self.spawn(under_way(withdrawal), worker.restore_session(id, method, call, place, withdrawn));
             }
             ClientCall::List(call) => {
                 let (withdrawal, withdrawn) = droppable();

@@ -13,8 +13,8 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::call::{
-    CallExtras, ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetCall,
-    SettingChoice, StopCall,
+    CallExtras, ExtensionCall, ForkCall, LOAD, ListCall, LoginCall, NewCall, OptionValue, RestoreCall,
+    SetCall, SettingChoice, StopCall,
 };
 use super::error::CallError;
 use super::link::ClientLink;
@@ -73,34 +73,22 @@ impl<S: AgentService> RequestWorker<S> {
         drop(place);
     }
 
-    pub(super) async fn load_session(
+    pub(super) async fn restore_session(
         self,
         id: RpcId,
+        method: &'static str,
         call: RestoreCall,
         place: LaneTicket,
         withdrawn: oneshot::Receiver<()>,
     ) {
-        let load = async {
+        let restore = async {
             place.reached().await;
-            self.service.load_session(call, self.link.clone()).await
+            match method {
+                LOAD => self.service.load_session(call, self.link.clone()).await,
+                _ => self.service.resume_session(call, self.link.replaying()).await,
+            }
         };
-        let setup = unless_withdrawn(caught("session/load", load), withdrawn).await;
-        self.set_up(id, setup, SessionSetup::restored).await;
-        drop(place);
-    }
-
-    pub(super) async fn resume_session(
-        self,
-        id: RpcId,
-        call: RestoreCall,
-        place: LaneTicket,
-        withdrawn: oneshot::Receiver<()>,
-    ) {
-        let resume = async {
-            place.reached().await;
-            self.service.resume_session(call, self.link.replaying()).await
-        };
-        let setup = unless_withdrawn(caught("session/resume", resume), withdrawn).await;
+        let setup = unless_withdrawn(caught(method, restore), withdrawn).await;
         if let Ok(setup) = &setup
             && self.link.says_states()
         {

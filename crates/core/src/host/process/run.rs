@@ -95,9 +95,11 @@ pub async fn run(
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
-    let host =
-        Host::with_importer(engine, store, server_file, Some(importer), version.clone(), client_timeouts);
-    let host = Arc::new(host);
+    let host = Arc::new(Host {
+        server_file,
+        importer: Some(importer),
+        ..Host::new(engine, store, version.clone(), client_timeouts)
+    });
     let listener = HostListener::open(paths, lock, version)?;
     ready(&host, &swept);
     // Held to the end, so that no other host starts before this one is done.

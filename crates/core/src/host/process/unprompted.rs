@@ -134,7 +134,7 @@ mod tests {
         }
         let settings = EngineSettings { clock: now, ..EngineSettings::default() };
         let engine = Engine::new(Arc::clone(&store), id(), settings);
-        let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "1");
+        let host = Arc::new(Host::new(engine, store, "1", crate::host::ClientTimeouts::default()));
         let used = RecordId::new("used").unwrap();
         let session = host.engine.attach(&used, &RestoreSession::unchanged()).await.unwrap();
         let hold = session.hold();

@@ -171,11 +171,11 @@ pub(crate) async fn create(
 /// events.
 pub(crate) async fn fork(
     client: &Connection,
-    call: ForkCall,
+    ForkCall { session, new: call }: ForkCall,
     link: &ClientLink,
 ) -> Result<SessionSetup, CallError> {
     let host = &client.host;
-    let record = record_of(&call.session);
+    let record = record_of(&session);
     let stored = host.engine.record(&record).await.map_err(|error| client.refused(&error))?;
     let stored = stored.filter(|stored| client.can_see(stored)).ok_or_else(|| rpc_error::unknown(&record))?;
     client.access.check_mcp_servers(&call.mcp_servers)?;
@@ -183,9 +183,7 @@ pub(crate) async fn fork(
     let mut meta: NewMeta = client.access.authorized_meta(call.meta.as_deref())?;
     let named = client.agent_for(&stored, meta.agent.take());
     let agent = named.filter(|agent| agent.key() == stored.agent.key()).unwrap_or(stored.agent);
-    let ForkCall { cwd, additional_directories, mcp_servers, meta: call_meta, unknown, .. } = call;
-    client.check_directories(&additional_directories).await?;
-    let call = NewCall { cwd, additional_directories, mcp_servers, meta: call_meta, unknown };
+    client.check_directories(&call.additional_directories).await?;
     let new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
     let restore = restore_params(&new);
     let forked = host.engine.fork(&record, new).await;

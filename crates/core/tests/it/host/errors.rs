@@ -5,7 +5,7 @@ use std::sync::Arc;
 use acpx_core::client::{HostClient, Launcher};
 use acpx_core::engine::{Engine, EngineSettings};
 use acpx_core::home::HostPaths;
-use acpx_core::host::Host;
+use acpx_core::host::{ClientTimeouts, Host};
 use acpx_core::model::HostId;
 use acpx_core::protocol::HostErrorResponse;
 use acpx_core::store::{MemoryStore, RecordFilter, Store};
@@ -286,7 +286,7 @@ async fn overlong_prompt_has_one_error_for_every_detector() {
         ..EngineSettings::default()
     };
     let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
-    let host = Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), "test");
+    let host = Arc::new(Host::new(engine, store, "test", ClientTimeouts::default()));
     let mut client = HostClient::over(host.connect()).await.unwrap();
     let argv = scripted_agent_command(&faithful(everything()), &home);
     let acpx = json!({ "agent": { "argv": argv }, "environment": super::environment() });

@@ -268,7 +268,7 @@ fn load_needs_the_servers_and_resume_may_leave_them_out() {
         meta: None,
     };
     let read = ClientCall::read("session/resume", Some(&params.to_string()), on(&restoring()));
-    assert_eq!(read.unwrap(), ClientCall::Resume(resumed));
+    assert_eq!(read.unwrap(), ClientCall::Restore("session/resume", resumed));
 }
 
 #[test]

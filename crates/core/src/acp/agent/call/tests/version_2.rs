@@ -62,7 +62,7 @@ fn servers_may_be_left_out_and_have_a_type() {
 #[test]
 fn a_resume_says_from_where_to_replay_and_null_is_from_nowhere() {
     let resumed = |replay_from: Option<&str>| {
-        Ok(ClientCall::Resume(RestoreCall {
+        let call = RestoreCall {
             session: session("s"),
             cwd: path("/w"),
             additional_directories: vec![],
@@ -70,7 +70,8 @@ fn a_resume_says_from_where_to_replay_and_null_is_from_nowhere() {
             replay_from: replay_from.map(Into::into),
             unknown: None,
             meta: None,
-        }))
+        };
+        Ok(ClientCall::Restore("session/resume", call))
     };
     let params = |from: Value| json!({ "sessionId": "s", "cwd": "/w", "replayFrom": from });
     let read = |params: &Value| read("session/resume", params, &everything());
@@ -180,14 +181,14 @@ fn v2_sessions_imply_resume_list_and_close() {
 #[test]
 fn a_fork_names_its_session_and_its_place() {
     let offer = Offer::new("test", "1", [Feature::Fork]);
-    let expected = ForkCall {
-        session: session("s"),
+    let new = NewCall {
         cwd: path("/w"),
         additional_directories: vec![],
         mcp_servers: vec![],
         unknown: None,
         meta: None,
     };
+    let expected = ForkCall { session: session("s"), new };
     let params = json!({ "sessionId": "s", "cwd": "/w" });
     for terms in [on(&offer), on_v2(&offer)] {
         let read = ClientCall::read("session/fork", Some(&params.to_string()), terms);
