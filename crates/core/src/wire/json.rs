@@ -4,6 +4,7 @@
 //! another name does not hide a member.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -175,26 +176,44 @@ impl<'a> RawObject<'a> {
 
     /// Sets the member at the end of a path. Values on the path that are not objects are replaced.
     pub(crate) fn set_path(&mut self, path: &[&str], value: &str) {
-        match path {
-            [] => {}
-            [name] => self.set(name, value.to_owned()),
-            [name, rest @ ..] => {
-                let mut object = self.get(name).and_then(RawObject::parse).unwrap_or_default();
-                object.set_path(rest, value);
-                let object = object.to_string();
-                self.set(name, object);
-            }
+        if let Some((name, parents)) = path.split_last() {
+            self.merge_path(
+                parents,
+                &Self(vec![(Cow::Owned(json_string(name)), Cow::Owned(value.to_owned()))]),
+            );
         }
     }
 
-    /// Sets the members of another object.
+    /// Sets the members of another object in the object at the end of a path. Values on the path that are not objects
+    /// are replaced.
+    pub(crate) fn merge_path(&mut self, path: &[&str], other: &RawObject<'_>) {
+        let Some((name, rest)) = path.split_first() else { return self.merge(other) };
+        let mut object = self.get(name).and_then(RawObject::parse).unwrap_or_default();
+        object.merge_path(rest, other);
+        let object = object.to_string();
+        self.set(name, object);
+    }
+
+    /// Sets the members of another object, in linear time.
     pub(crate) fn merge(&mut self, other: &RawObject<'_>) {
-        for (name, value) in &other.0 {
-            match string(name).and_then(|name| self.position(&name)) {
-                Some(index) => self.0[index].1 = Cow::Owned(value.to_string()),
-                None => self.0.push((Cow::Owned(name.to_string()), Cow::Owned(value.to_string()))),
+        fn key(name: &str) -> Cow<'_, str> {
+            string(name).unwrap_or(Cow::Borrowed(name))
+        }
+        let mut values: HashMap<_, _> = other.0.iter().map(|(name, value)| (key(name), value)).collect();
+        for (name, value) in self.0.iter_mut().rev() {
+            if let Some(new) = values.remove(&*key(name)) {
+                *value = Cow::Owned(new.to_string());
             }
         }
+        for (name, _) in &other.0 {
+            let new = values.remove(&*key(name));
+            self.0.extend(new.map(|value| (Cow::Owned(name.to_string()), Cow::Owned(value.to_string()))));
+        }
+    }
+
+    /// Removes the members whose name and value the filter refuses, or whose name is not text.
+    pub(crate) fn retain(&mut self, mut filter: impl FnMut(&str, &str) -> bool) {
+        self.0.retain(|(name, value)| string(name).is_some_and(|name| filter(&name, value)));
     }
 
     /// Renames a member at its position. It replaces a member that has that name already.

@@ -123,8 +123,8 @@ pub(crate) fn elicitation_answer_to_v1(result: &str) -> Box<str> {
 }
 
 fn values(content: &str) -> Option<String> {
-    let pairs: serde_json::Map<String, serde_json::Value> = serde_json::from_str(content).ok()?;
-    let members = RawObject::parse(content)?;
+    // A name or a text with half of a surrogate pair is refused.
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(content).ok()?;
     let is_text = |item: &str| item.starts_with('"');
     let is_known = |value: &str| match value.as_bytes().first() {
         Some(b'{' | b'n') | None => false,
@@ -132,10 +132,7 @@ fn values(content: &str) -> Option<String> {
         Some(_) => true,
     };
     let mut known = RawObject::new();
-    for name in pairs.keys() {
-        if let Some(value) = members.get(name).filter(|value| is_known(value)) {
-            known.set(name, value);
-        }
-    }
+    known.merge(&RawObject::parse(content)?);
+    known.retain(|_, value| is_known(value));
     Some(known.to_string())
 }

@@ -148,3 +148,24 @@ fn the_last_duplicate_counts_and_all_are_removed() {
     assert_eq!(members.remove("a").as_deref(), Some("3"));
     assert_eq!(members.to_string(), r#"{"b":2}"#);
 }
+
+#[test]
+fn merge_sets_members_at_their_position_and_appends_the_others() {
+    let mut members = RawObject::parse(r#"{"a":1,"b":2,"a":3,"\ud800":4}"#).unwrap();
+    members.merge(&RawObject::parse(r#"{"x":1,"\u0061":5,"x":[ 2],"\ud800":6}"#).unwrap());
+    assert_eq!(members.to_string(), r#"{"a":1,"b":2,"a":5,"\ud800":6,"x":[ 2]}"#);
+}
+
+#[test]
+fn merge_of_very_large_objects_takes_linear_time() {
+    let object = |from: u32| {
+        let members = (from..from + 100_000).map(|n| format!(r#""{n}":{n}"#));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    };
+    let (first, second) = (object(0), object(50_000));
+    let mut members = RawObject::parse(&first).unwrap();
+    let started = std::time::Instant::now();
+    members.merge(&RawObject::parse(&second).unwrap());
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(members.len(), 150_000);
+}
