@@ -133,8 +133,8 @@ struct ForwardedOffer {
     /// Whether both the agent and the client use version 2, whose lists of content and server kinds are open. Then
     /// kinds unknown to acpx are offered too.
     is_open: bool,
-    /// Unknown members of its reply, each with its path.
-    unknown_members: Vec<(Vec<Box<str>>, Box<str>)>,
+    /// The objects of its reply that have unknown members, with these alone, each with its path.
+    unknown_members: Vec<(&'static [&'static str], Box<str>)>,
 }
 
 impl Offer {

@@ -1,7 +1,5 @@
 //! Serializes the reply to `initialize`, in the shape of either version.
 
-use std::collections::BTreeMap;
-
 use agent_client_protocol_schema::v1 as acp;
 use agent_client_protocol_schema::v2;
 use serde::Serialize;
@@ -10,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Feature, Offer};
 use crate::acp::agent::setup::{Meta, to_json};
 use crate::model::ProtocolVersion;
-use crate::wire::json;
+use crate::wire::json::RawObject;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,10 +63,11 @@ impl Offer {
             ProtocolVersion::V1 => to_json(&self.answer_v1()),
             ProtocolVersion::V2 => to_json(&self.answer_v2()),
         };
-        self.passed_on.unknown_members.iter().fold(answer, |answer, (path, value)| {
-            let path: Vec<&str> = path.iter().map(|name| &**name).collect();
-            json::set(&answer, &path, value).unwrap_or(answer)
-        })
+        let Some(mut reply) = RawObject::parse(&answer) else { return answer };
+        for (path, members) in &self.passed_on.unknown_members {
+            reply.merge_path(path, &RawObject::parse(members).unwrap_or_default());
+        }
+        reply.to_string()
     }
 
     fn answer_v1(&self) -> InitializeResultV1<'_> {
@@ -157,14 +156,12 @@ impl Offer {
         kinds: &[&str],
         own: impl FnOnce() -> T,
     ) -> Box<RawValue> {
-        let given = given.map(|given| {
-            let members: BTreeMap<String, &RawValue> = serde_json::from_str(given).unwrap_or_default();
-            let is_other = |name: &&String| {
+        let given = given.and_then(RawObject::parse).map(|mut given| {
+            given.retain(|name, _| {
                 let is_open = self.passed_on.is_open && !is_known_kind(name);
-                *name != "_meta" && !kinds.contains(&name.as_str()) && !is_open
-            };
-            let others = members.keys().filter(is_other);
-            others.fold(given.to_owned(), |rest, name| json::remove(&rest, &[name]).unwrap_or(rest))
+                name == "_meta" || kinds.contains(&name) || is_open
+            });
+            given.to_string()
         });
         passed_on(given.as_deref(), own)
     }

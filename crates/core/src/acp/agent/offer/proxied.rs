@@ -1,7 +1,6 @@
 //! Adds the capabilities of an agent behind this one to the offer for a client.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,9 +11,12 @@ use super::{Feature, Offer};
 use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
-use crate::wire::json;
+use crate::wire::json::{self, RawObject};
 
 const NOTHING: &str = "{}";
+
+/// How many unknown members of a reply are forwarded, those of its `_meta` included. Agents have a few.
+const MAX_UNKNOWN_MEMBERS: usize = 256;
 
 /// The forwarded members of an agent's reply to `initialize`, in either version.
 #[derive(Default, Deserialize)]
@@ -147,37 +149,39 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
     RawValue::from_string(left).map_or(Cow::Borrowed(methods), Cow::Owned)
 }
 
-/// The reply's members that the offer has no field for: unknown members at its root, and every `_meta`. Unknown
-/// capabilities are dropped because acpx does not serve them. Prompt and server kinds are the exception: they are
-/// forwarded if both sides use version 2.
-fn unknown_members(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
-    const ANSWERED: [&str; 6] =
-        ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods"];
-    const META: &str = "_meta";
-    let path = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<Box<str>>>();
-    let members =
-        |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).unwrap_or_default();
-    let mut found = Vec::new();
-    for (name, value) in members(answer) {
-        if name == META {
-            // Our own member is added to theirs.
-            let theirs = members(value.get()).into_iter().filter(|(name, _)| name != "acpx");
-            found.extend(theirs.map(|(name, value)| (path(&[META, &name]), value.get().into())));
-        } else if !ANSWERED.contains(&name.as_str()) {
-            found.push((path(&[&name]), value.get().into()));
-        }
-    }
-    let groups: [&[&str]; 5] = [
-        &["agentCapabilities"],
-        &["agentCapabilities", "sessionCapabilities"],
-        &["agentCapabilities", "auth"],
-        &["capabilities"],
-        &["capabilities", "session"],
+/// The reply's members that the offer has no field for, each object with its path: unknown members at the root, and
+/// every `_meta`. Unknown capabilities are dropped because acpx does not serve them. Prompt and server kinds are the
+/// exception: they are forwarded if both sides use version 2.
+fn unknown_members(answer: &str) -> Vec<(&'static [&'static str], Box<str>)> {
+    const KNOWN: [&str; 7] =
+        ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods", "_meta"];
+    const PATHS: [&[&str]; 7] = [
+        &[],
+        &["_meta"],
+        &["agentCapabilities", "_meta"],
+        &["agentCapabilities", "sessionCapabilities", "_meta"],
+        &["agentCapabilities", "auth", "_meta"],
+        &["capabilities", "_meta"],
+        &["capabilities", "session", "_meta"],
     ];
-    for group in groups {
-        let place: Vec<&str> = group.iter().copied().chain([META]).collect();
-        let meta = json::get(answer, &place).filter(|meta| meta.starts_with('{'));
-        found.extend(meta.map(|meta| (path(&place), meta.into())));
+    let mut left = MAX_UNKNOWN_MEMBERS;
+    let mut found = Vec::new();
+    for path in PATHS {
+        let known: &[&str] = match path {
+            [] => &KNOWN,
+            // Our own member is added to theirs.
+            ["_meta"] => &["acpx"],
+            _ => &[],
+        };
+        let mut object = json::get(answer, path).and_then(RawObject::parse).unwrap_or_default();
+        object.retain(|name, _| {
+            let is_carried = left > 0 && !known.contains(&name);
+            left -= usize::from(is_carried);
+            is_carried
+        });
+        if !object.is_empty() {
+            found.push((path, object.to_string().into()));
+        }
     }
     found
 }
@@ -314,5 +318,22 @@ mod tests {
         assert_eq!(takes(&offer.of_known_kinds()), ([false; 5], [false; 5]));
         let first = offered(answer, ProtocolVersion::V1);
         assert_eq!(first["agentCapabilities"]["promptCapabilities"], json!({ "image": true }));
+    }
+
+    #[test]
+    fn initialize_result_with_very_many_unknown_members_is_forwarded_in_part() {
+        let many = (0..20_000).map(|n| format!(r#""m{n}":{n}"#)).collect::<Vec<_>>().join(",");
+        let v1 = format!(
+            r#"{{"protocolVersion":1,{many},"_meta":{{{many}}},
+            "agentCapabilities":{{"promptCapabilities":{{"image":true,{many}}}}}}}"#
+        );
+        let started = std::time::Instant::now();
+        let offer = offered(&v1, ProtocolVersion::V1);
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+        let carried = |object: &Value| {
+            object.as_object().map_or(0, |object| object.keys().filter(|name| name.starts_with('m')).count())
+        };
+        assert_eq!(carried(&offer) + carried(&offer["_meta"]), MAX_UNKNOWN_MEMBERS);
+        assert_eq!(offer["agentCapabilities"]["promptCapabilities"], json!({ "image": true }));
     }
 }
