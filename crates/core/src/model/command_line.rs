@@ -1,11 +1,11 @@
-//! Splits a command line into words like a shell: quotes and backslashes only, without expansion.
+//! Splits a command line into words: quotes and backslashes only, without expansion.
 
 /// A quote was opened and not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnterminatedQuote;
 
-/// Splits a command line. Single quotes keep everything; in double quotes a backslash escapes `"`, `\`, `$` and the
-/// backtick; outside quotes it escapes the next character.
+/// Splits a command line. Single quotes keep everything; in double quotes a backslash escapes `"` and `\` only; outside
+/// quotes it escapes the next character. The words of an unnamed agent are its key, so this rule must not change.
 pub fn split_command_line(line: &str) -> Result<Vec<String>, UnterminatedQuote> {
     let mut words = Vec::new();
     // A word may be empty: `''`.
@@ -41,7 +41,7 @@ fn double_quoted(signs: &mut std::str::Chars<'_>) -> Result<String, Unterminated
         match signs.next().ok_or(UnterminatedQuote)? {
             '"' => return Ok(text),
             '\\' => match signs.next().ok_or(UnterminatedQuote)? {
-                sign @ ('"' | '\\' | '$' | '`') => text.push(sign),
+                sign @ ('"' | '\\') => text.push(sign),
                 sign => text.extend(['\\', sign]),
             },
             sign => text.push(sign),
@@ -56,12 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_line_is_split_as_a_shell_would() {
-        let table: [(&str, Result<Vec<&str>, UnterminatedQuote>); 9] = [
+    fn command_line_is_split_at_spaces_with_quotes_and_backslashes() {
+        let table: [(&str, Result<Vec<&str>, UnterminatedQuote>); 10] = [
             ("npx -y pi-acp@^0.0.33", Ok(vec!["npx", "-y", "pi-acp@^0.0.33"])),
             ("  a\t b \n", Ok(vec!["a", "b"])),
             (r#"python3 "my agent.py" 'it is'"#, Ok(vec!["python3", "my agent.py", "it is"])),
             (r#"a\ b "c\"d\n" '\'"#, Ok(vec!["a b", r#"c"d\n"#, r"\"])),
+            (r#"sh -c "x \$Y \`\\""#, Ok(vec!["sh", "-c", r"x \$Y \`\"])),
             (r#"x'y'"z" ''"#, Ok(vec!["xyz", ""])),
             (r"end\", Ok(vec![r"end\"])),
             ("", Ok(vec![])),
