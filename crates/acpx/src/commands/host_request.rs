@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::agents;
 use crate::error::CliError;
-use crate::output::Console;
+use crate::output::{self, Console};
 use crate::session::host_locator::HostLocator;
 use crate::session::host_session::HostSession;
 use crate::session::interrupt::InterruptWatcher;
@@ -43,8 +43,8 @@ pub(super) fn restore_meta(record: &Record, settings: &CommandSettings, model: O
     }
 }
 
-/// What the host replied to `session/resume`.
-pub(super) struct ResumedSession {
+/// What the host replied to a request that sets a session up.
+pub(super) struct StartedSession {
     pub(super) identity: SessionIdentity,
     pub(super) meta: SessionMeta,
     pub(super) reply: Box<str>,
@@ -56,18 +56,33 @@ pub(super) async fn resume_session(
     record: &Record,
     settings: &CommandSettings,
     console: &mut Console<'static>,
-) -> Result<ResumedSession, CliError> {
-    const METHOD: &str = "session/resume";
+) -> Result<StartedSession, CliError> {
+    start_session("session/resume", resume, Some(record), settings, console).await
+}
+
+/// Requests a session with its agent: a new one, or the record's.
+pub(super) async fn start_session(
+    method: &'static str,
+    params: &impl Serialize,
+    record: Option<&Record>,
+    settings: &CommandSettings,
+    console: &mut Console<'static>,
+) -> Result<StartedSession, CliError> {
+    let agent = record.map_or(&settings.agent, |record| &record.agent);
     let locator = HostLocator::of_environment()?;
     let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-    let (label, id) = (record.agent.label(), record.id.as_str());
     let reply = talk.persist(async |talk| {
         let mut client = talk.host(&locator).await?;
-        talk.start(&mut client, METHOD, resume, &label, Some(id)).await
+        if record.is_none() {
+            output::starting(agent, settings.cwd.as_path(), talk.console);
+        }
+        talk.start(&mut client, method, params, &agent.label(), record.map(|record| record.id.as_str())).await
     });
-    let with_login = |error: CliError| error.with_login_of(&agents::typed(&record.agent));
-    let reply = reply.await.map_err(|error| with_login(error).about(record.identity()))?;
-    let unreadable = || HostError::BadAnswer { method: METHOD.to_owned() };
+    let reply = reply.await.map_err(|error| {
+        let error = error.with_login_of(&agents::typed(agent));
+        record.map(Record::identity).into_iter().fold(error, CliError::about)
+    })?;
+    let unreadable = || HostError::BadAnswer { method: method.to_owned() };
     let (identity, meta) = setup_request::read(&reply).ok_or_else(unreadable)?;
-    Ok(ResumedSession { identity, meta, reply })
+    Ok(StartedSession { identity, meta, reply })
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::host_request::{ResumedSession, call_host, restore_meta, resume_session};
+use super::host_request::{StartedSession, call_host, restore_meta, resume_session};
 use crate::cli::SetCommand;
 use crate::error::CliError;
 use crate::output::{self, Console, SettingChange};
@@ -39,7 +39,7 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<()
         let mut meta = restore_meta(&record, settings, None);
         meta.start.settings = vec![SettingMeta { option: command.option.clone(), value: value.clone() }];
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let ResumedSession { identity, meta, reply } =
+        let StartedSession { identity, meta, reply } =
             resume_session(&resume, &record, settings, &mut console).await?;
         let bad = |_| HostError::BadAnswer { method: "session/resume".to_owned() };
         let ConfigOptionsAnswer { config_options } = serde_json::from_str(&reply).map_err(bad)?;

@@ -1,10 +1,12 @@
 //! The requests of a command that create or restore a session.
 
+use acpx_core::acp::client::mcp_server_json;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
+    AbsolutePath, AgentSpec, McpServer, ProtocolVersion, Record, SessionIdentity, SettingValue,
 };
 use acpx_core::protocol::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::prompt_request::AcpxMeta;
@@ -22,7 +24,7 @@ pub(crate) struct NewParams<'a> {
     cwd: &'a AbsolutePath,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     additional_directories: &'a [AbsolutePath],
-    mcp_servers: Vec<Value>,
+    mcp_servers: Vec<Box<RawValue>>,
     #[serde(rename = "_meta")]
     meta: SetupMeta<NewMeta>,
 }
@@ -36,7 +38,7 @@ pub(crate) struct ResumeParams<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     additional_directories: &'a [AbsolutePath],
     #[serde(skip_serializing_if = "Option::is_none")]
-    mcp_servers: Option<Vec<Value>>,
+    mcp_servers: Option<Vec<Box<RawValue>>>,
     #[serde(rename = "_meta")]
     meta: SetupMeta<RestoreMeta>,
 }
@@ -89,13 +91,18 @@ impl McpServerSet {
         let source = (!servers.is_empty()).then(|| file.source.to_str().map(str::to_owned)).flatten();
         Ok(Self { servers, source })
     }
+
+    /// The servers as the host reads them.
+    fn on_wire(&self) -> Vec<Box<RawValue>> {
+        self.servers.iter().filter_map(|server| mcp_server_json(server, ProtocolVersion::V1)).collect()
+    }
 }
 
 impl<'a> NewParams<'a> {
     pub(crate) fn new(settings: &'a CommandSettings, given: &McpServerSet, mut meta: NewMeta) -> Self {
         meta.start.mcp_source.clone_from(&given.source);
         let CommandSettings { cwd, additional_directories, .. } = settings;
-        let mcp_servers = given.servers.iter().map(server).collect();
+        let mcp_servers = given.on_wire();
         let meta = SetupMeta::new(&settings.agent, meta);
         Self { cwd, additional_directories, mcp_servers, meta }
     }
@@ -114,7 +121,7 @@ impl<'a> ResumeParams<'a> {
         mut meta: RestoreMeta,
     ) -> Self {
         meta.start.mcp_source = given.and_then(|given| given.source.clone());
-        let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
+        let mcp_servers = given.map(McpServerSet::on_wire);
         let session_id = record.id.as_str();
         // A command inside the session's real directory uses that path, even if the session's own path now leads to
         // another one.
@@ -173,26 +180,5 @@ pub(crate) fn report_applied_settings(wanted: &[SettingMeta], answer: &str, cons
         if let Some(other) = other {
             output::shown_otherwise(option.as_deref(), value, &other, console);
         }
-    }
-}
-
-/// A server as ACP JSON.
-fn server(server: &McpServer) -> Value {
-    let values = |values: &[NamedValue]| -> Value {
-        values.iter().map(|value| json!({ "name": value.name, "value": value.value })).collect()
-    };
-    let name = &server.name;
-    match &server.transport {
-        McpTransport::Stdio { command, args, env } => {
-            json!({ "name": name, "command": command, "args": args, "env": values(env) })
-        }
-        McpTransport::Http { url, headers } => {
-            json!({ "type": "http", "name": name, "url": url, "headers": values(headers) })
-        }
-        McpTransport::Sse { url, headers } => {
-            json!({ "type": "sse", "name": name, "url": url, "headers": values(headers) })
-        }
-        // The configuration cannot produce this.
-        McpTransport::Other { kind } => json!({ "type": kind, "name": name }),
     }
 }

@@ -9,7 +9,7 @@ use acpx_core::store::Store;
 
 use super::new::{make, name};
 use crate::cli::CliOptions;
-use crate::commands::host_request::{ResumedSession, restore_meta, resume_session};
+use crate::commands::host_request::{StartedSession, restore_meta, resume_session};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult};
@@ -63,7 +63,7 @@ async fn apply(
 ) -> Result<(SessionIdentity, Vec<&'static str>), CliError> {
     let meta = restore_meta(record, settings, options.flags.model.as_deref());
     let resume = ResumeParams::new(record, settings, given, meta);
-    let ResumedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
+    let StartedSession { identity, meta, reply } = resume_session(&resume, record, settings, console).await?;
     setup_request::report_applied_settings(resume.wanted(), &reply, console);
     output::report_kept_settings(&meta, console);
     if let Some(how) = &meta.agent.awakening {

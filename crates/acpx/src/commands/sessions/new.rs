@@ -1,17 +1,15 @@
 //! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` uses it too.
 
 use acpx_core::model::{RecordId, SessionName};
-use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 
 use super::ensure::not_taken;
 use crate::cli::CliOptions;
+use crate::commands::host_request::{StartedSession, start_session};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
-use crate::session::host_locator::{HostLocator, block_on};
-use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
+use crate::session::host_locator::block_on;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
@@ -34,14 +32,13 @@ pub(super) fn make(
     let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
-    let locator = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
     block_on(async {
-        let answer = ask(&locator, &params, settings, &mut console).await?;
-        let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
-        let (identity, meta) = setup_request::read(&answer).ok_or_else(bad)?;
-        setup_request::report_applied_settings(params.wanted(), &answer, &mut console);
+        // A host that died before it replied has created nothing that lookup finds.
+        let StartedSession { identity, meta, reply } =
+            start_session("session/new", &params, None, settings, &mut console).await?;
+        setup_request::report_applied_settings(params.wanted(), &reply, &mut console);
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
@@ -60,20 +57,4 @@ pub(super) fn make(
 
 pub(super) fn name(settings: &CommandSettings) -> Option<&str> {
     settings.session.as_ref().map(SessionName::as_str)
-}
-
-/// Repeats the request until a host replies: a host that died before has created nothing that lookup finds.
-async fn ask(
-    locator: &HostLocator,
-    params: &NewParams<'_>,
-    settings: &CommandSettings,
-    console: &mut Console<'static>,
-) -> Result<Box<str>, CliError> {
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(locator));
-    let asked = talk.persist(async |talk| {
-        let mut client = talk.host(locator).await?;
-        output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-        talk.start(&mut client, "session/new", params, &settings.agent.label(), None).await
-    });
-    asked.await.map_err(|error| error.with_login_of(&settings.typed_agent()))
 }

@@ -3,7 +3,7 @@
 use acpx_core::model::{Fallback, LineageReason, Record};
 use acpx_core::protocol::meta::{RestoreMeta, WakeOptionsMeta};
 
-use crate::commands::host_request::{ResumedSession, restore_meta, resume_session};
+use crate::commands::host_request::{StartedSession, restore_meta, resume_session};
 use crate::error::CliError;
 use crate::output::{self, Console, SessionChange};
 use crate::session::host_locator::block_on;
@@ -31,7 +31,7 @@ pub(super) async fn change_session(
     console: &mut Console<'static>,
 ) -> Result<(), CliError> {
     let resume = ResumeParams::new(record, settings, None, meta);
-    let ResumedSession { identity, meta, .. } = resume_session(&resume, record, settings, console).await?;
+    let StartedSession { identity, meta, .. } = resume_session(&resume, record, settings, console).await?;
     output::unmet(&meta.agent.unmet_settings, console);
     let from = &record.lineage.current().session;
     Ok(output::session_changed(&SessionChange { identity: &identity, from, reason }, console)?)

@@ -45,7 +45,7 @@ pub use permission::PermissionRequest;
 use responses::AnswerSource;
 pub use responses::{AgentResponse, ListPage, ListedSession};
 pub use session_options::SessionOffer;
-pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace};
+pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace, mcp_server_json};
 pub(crate) use start::InitializeFailure;
 pub use start::InitializedAgent;
 pub(crate) use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};

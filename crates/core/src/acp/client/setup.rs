@@ -93,7 +93,7 @@ impl AgentConnection {
             return Err(AgentError::DirectoriesUnsupported { agent: self.agent.clone() });
         }
         let mcp_servers =
-            place.mcp_servers.iter().filter_map(|server| on_wire(server, self.version)).collect();
+            place.mcp_servers.iter().filter_map(|server| mcp_server_json(server, self.version)).collect();
         let params =
             with(&SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from }, &extra);
         let mut outgoing = OutgoingLine::request(&self.peer, method, &params);
@@ -205,9 +205,9 @@ struct ServerName {
 
 /// A server in the format of this version: as its client sent it, or else from the parsed fields. `None` for a
 /// transport that the version does not have; no agent of that version advertises it.
-fn on_wire(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
-    let said = server.client_json().and_then(|(sent_in, json)| server_between(sent_in, json, version).ok());
-    let json = said.map(Cow::into_owned).or_else(|| match version {
+pub fn mcp_server_json(server: &McpServer, version: ProtocolVersion) -> Option<Box<RawValue>> {
+    let sent = server.client_json().and_then(|(sent_in, json)| server_between(sent_in, json, version).ok());
+    let json = sent.map(Cow::into_owned).or_else(|| match version {
         ProtocolVersion::V1 => server_v1(server).map(|server| to_json(&server)),
         ProtocolVersion::V2 => server_v2(server).map(|server| to_json(&server)),
     });
