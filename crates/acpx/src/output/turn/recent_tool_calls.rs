@@ -4,9 +4,8 @@
 //! and nothing from before a call was restarted. The number of calls is bounded. A member that is too long is omitted
 //! and named, so that its old value is not mistaken for the current one.
 
-use std::collections::VecDeque;
-
 use acpx_core::acp::ToolCallSnapshot;
+use acpx_core::acp::translate::RecentMap;
 use acpx_core::model::Update;
 use acpx_core::wire::RpcMessage;
 
@@ -22,7 +21,7 @@ const MEMBERS: [&str; 4] = ["title", "kind", "rawInput", "content"];
 #[derive(Debug, Default)]
 pub(crate) struct RecentToolCalls {
     updates: UpdateReader,
-    calls: VecDeque<(Box<str>, ToolCallSnapshot)>,
+    calls: RecentMap<ToolCallSnapshot, CALLS>,
 }
 
 impl RecentToolCalls {
@@ -36,25 +35,14 @@ impl RecentToolCalls {
         let Ok(message) = RpcMessage::parse(line) else { return };
         for update in self.updates.read(event, &message) {
             if let Update::Tool { call, fields } = update {
-                self.apply(&call, &fields);
+                self.calls.touch(&call).apply(&fields, &MEMBERS);
             }
         }
     }
 
     /// The known members of this call.
     pub(crate) fn get(&self, call: &str) -> Option<&ToolCallSnapshot> {
-        self.calls.iter().find(|(id, _)| &**id == call).map(|(_, snapshot)| snapshot)
-    }
-
-    fn apply(&mut self, call: &str, update: &str) {
-        let index = self.calls.iter().position(|(known, _)| &**known == call);
-        let known = index.and_then(|index| self.calls.remove(index));
-        let mut snapshot = known.map(|(_, snapshot)| snapshot).unwrap_or_default();
-        snapshot.apply(update, &MEMBERS);
-        self.calls.push_back((call.into(), snapshot));
-        if self.calls.len() > CALLS {
-            self.calls.pop_front();
-        }
+        self.calls.get(call)
     }
 }
 

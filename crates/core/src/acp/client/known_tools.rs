@@ -1,10 +1,9 @@
 //! Remembers an agent's most recent tool calls, for permission requests that only name the id of a call.
 
-use std::collections::VecDeque;
-
 use crate::model::ToolUse;
 use crate::wire::json;
 
+use super::super::translate::RecentMap;
 use super::permission::{self, PermissionRequest};
 use super::tools::ToolRequest;
 
@@ -12,62 +11,47 @@ use super::tools::ToolRequest;
 const KNOWN_TOOLS: usize = 256;
 
 /// The most recent tool calls.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct KnownTools {
-    last: VecDeque<KnownTool>,
-    /// Whether older tool calls were evicted.
-    has_forgotten: bool,
+    recent: RecentMap<KnownTool, KNOWN_TOOLS>,
+    /// Whether there may be older calls than the first of these.
+    continues: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct KnownTool {
-    call: Box<str>,
     tool: ToolUse,
     /// Whether a version 2 agent allows cancelling it.
     can_be_cancelled: bool,
 }
 
 impl KnownTools {
+    /// No tool call yet. In a restored session, unknown calls may exist.
+    pub(super) fn new(continues: bool) -> Self {
+        Self { continues, ..Self::default() }
+    }
+
     /// Remembers a tool call from one of its updates. Later members replace earlier ones; a new call with the same id
     /// replaces all of them.
     pub fn remember(&mut self, call: &str, fields: &str) {
-        let (mut tool, is_new) = permission::reported_tool(fields);
-        let mut cancels = cancel_capability(fields);
-        if let Some(index) = self.last.iter().position(|known| &*known.call == call)
-            && let Some(earlier) = self.last.remove(index)
-            && !is_new
-        {
-            tool = tool.or(&earlier.tool);
-            cancels = cancels.or(Some(earlier.can_be_cancelled));
+        let (tool, is_new) = permission::reported_tool(fields);
+        let known = self.recent.touch(call);
+        if is_new {
+            *known = KnownTool::default();
         }
-        self.last.push_back(KnownTool {
-            call: call.into(),
-            tool,
-            can_be_cancelled: cancels.unwrap_or(false),
-        });
-        if self.last.len() > KNOWN_TOOLS {
-            self.last.pop_front();
-            self.has_forgotten = true;
-        }
+        known.tool = tool.or(&known.tool);
+        known.can_be_cancelled = cancel_capability(fields).unwrap_or(known.can_be_cancelled);
     }
 
     /// Reads the params of a `session/request_permission`.
     pub fn permission(&self, params: &str) -> PermissionRequest {
-        PermissionRequest::read(params, |call| self.known(call).map(|known| &known.tool))
+        PermissionRequest::read(params, |call| self.recent.get(call).map(|known| &known.tool))
     }
 
     /// Whether a tool call may be cancelled. An unknown call may be if calls were evicted.
     pub(super) fn can_be_cancelled(&self, call: &str) -> bool {
-        self.known(call).map_or(self.has_forgotten, |known| known.can_be_cancelled)
-    }
-
-    fn known(&self, call: &str) -> Option<&KnownTool> {
-        self.last.iter().find(|known| &*known.call == call)
-    }
-
-    /// Clears all. In a restored session, unknown calls may exist.
-    pub(super) fn clear(&mut self, goes_on: bool) {
-        *self = Self { has_forgotten: goes_on, ..Self::default() };
+        let known = self.recent.get(call);
+        known.map_or(self.continues || self.recent.has_forgotten(), |known| known.can_be_cancelled)
     }
 }
 
@@ -107,9 +91,8 @@ mod tests {
             tools.remember(&number.to_string(), "{}");
         }
         assert!(tools.can_be_cancelled("t"));
-        for goes_on in [true, false] {
-            tools.clear(goes_on);
-            assert_eq!(tools.can_be_cancelled("t"), goes_on);
+        for continues in [true, false] {
+            assert_eq!(KnownTools::new(continues).can_be_cancelled("t"), continues);
         }
     }
 }

@@ -274,7 +274,7 @@ impl AgentConnection {
             return passed;
         }
         if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
-            self.tools.clear(matches!(method, "session/load" | "session/resume"));
+            self.tools = KnownTools::new(matches!(method, "session/load" | "session/resume"));
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
         responses::read(self.speaker(), method, message)

@@ -22,12 +22,14 @@ const MAX_CONTENT_BYTES: usize = 64 << 10;
 const MAX_ID_BYTES: usize = 1 << 10;
 
 /// The tool calls and terminals of a session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ToolCallTracker {
-    recent: RecentMap<TrackedToolCall>,
-    announced: RecentMap<()>,
-    terminals: RecentMap<TerminalSnapshot>,
+    recent: RecentMap<TrackedToolCall, MAX_CALLS>,
+    announced: RecentMap<(), MAX_ANNOUNCED>,
+    terminals: Terminals,
 }
+
+type Terminals = RecentMap<TerminalSnapshot, MAX_TERMINALS>;
 
 /// The remembered state of a tool call.
 #[derive(Debug, Default)]
@@ -44,11 +46,6 @@ struct TrackedToolCall {
 }
 
 impl ToolCallTracker {
-    pub(super) fn new() -> Self {
-        let (recent, terminals) = (RecentMap::new(MAX_CALLS), RecentMap::new(MAX_TERMINALS));
-        Self { recent, announced: RecentMap::new(MAX_ANNOUNCED), terminals }
-    }
-
     /// A `tool_call_update`; the first one of an id creates the call. It includes the call's pending content. Pending
     /// content of other calls is sent before it, because one of them may be evicted for this call.
     pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<Vec<String>> {
@@ -195,7 +192,7 @@ impl ToolCallTracker {
 }
 
 impl TrackedToolCall {
-    fn shown(&self, terminals: &RecentMap<TerminalSnapshot>) -> String {
+    fn shown(&self, terminals: &Terminals) -> String {
         let cut = self.is_cut.then(|| text_item("[earlier content is left out]").to_string());
         let item = |item: &Item| match item {
             Item::Json(json) => String::from(json.clone()),
@@ -251,7 +248,7 @@ pub(super) fn described(call: &mut RawObject<'_>) {
     patch_to_v1(call, false);
     if let Some(content) = call.get("content").and_then(items) {
         let content = content.into_iter().flat_map(item_to_v1).collect();
-        let content = TrackedToolCall { content, ..TrackedToolCall::default() }.shown(&RecentMap::new(0));
+        let content = TrackedToolCall { content, ..TrackedToolCall::default() }.shown(&Terminals::default());
         call.set("content", content);
     }
 }

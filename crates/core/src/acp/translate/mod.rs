@@ -37,6 +37,7 @@ pub(crate) use options::MODE_OPTION;
 pub(crate) use permission::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
+pub use recent::RecentMap;
 pub(crate) use requests::{TranslatedCall, request_to_v1, request_to_v2};
 pub(crate) use servers::server_between;
 pub(crate) use terminals::terminal_update;

@@ -11,14 +11,10 @@ const MAX_PLANS: usize = 16;
 const MAX_PLAN_BYTES: usize = 16 << 10;
 
 /// The plans of a session, by their ids.
-#[derive(Debug)]
-pub(super) struct Plans(RecentMap<Vec<String>>);
+#[derive(Debug, Default)]
+pub(super) struct Plans(RecentMap<Vec<String>, MAX_PLANS>);
 
 impl Plans {
-    pub(super) fn new() -> Self {
-        Self(RecentMap::new(MAX_PLANS))
-    }
-
     /// A `plan_update`; `None` for a plan that is not a list of entries.
     pub(super) fn update(&mut self, mut update: RawObject<'_>) -> Option<String> {
         let plan = update.remove("plan")?;

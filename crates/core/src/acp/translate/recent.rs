@@ -10,24 +10,20 @@ use sha2::{Digest, Sha256};
 const MAX_ID_BYTES: usize = 256;
 
 /// Values by id. When the map is full, the oldest entry is evicted.
-#[derive(Debug)]
-pub(super) struct RecentMap<V> {
+#[derive(Debug, Default)]
+pub struct RecentMap<V, const LIMIT: usize> {
     values: HashMap<Box<str>, V>,
     order: VecDeque<Box<str>>,
-    limit: usize,
     has_forgotten: bool,
 }
 
-impl<V: Default> RecentMap<V> {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { values: HashMap::new(), order: VecDeque::new(), limit, has_forgotten: false }
-    }
-
+impl<V: Default, const LIMIT: usize> RecentMap<V, LIMIT> {
     pub(super) fn contains(&self, id: &str) -> bool {
         self.values.contains_key(&*key(id))
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&V> {
+    /// The value of an id.
+    pub fn get(&self, id: &str) -> Option<&V> {
         self.values.get(&*key(id))
     }
 
@@ -35,7 +31,7 @@ impl<V: Default> RecentMap<V> {
     pub(super) fn entry(&mut self, id: &str) -> &mut V {
         let key = key(id);
         if !self.values.contains_key(&*key) {
-            if self.order.len() >= self.limit
+            if self.order.len() >= LIMIT
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.values.remove(&oldest);
@@ -46,8 +42,18 @@ impl<V: Default> RecentMap<V> {
         self.values.entry(key.into()).or_default()
     }
 
+    /// The same, and makes it the newest entry.
+    pub fn touch(&mut self, id: &str) -> &mut V {
+        let key = key(id);
+        if let Some(index) = self.order.iter().position(|known| **known == *key) {
+            let known = self.order.remove(index);
+            self.order.extend(known);
+        }
+        self.entry(id)
+    }
+
     /// Whether an entry was evicted, so that a missing id may have been present before.
-    pub(super) fn has_forgotten(&self) -> bool {
+    pub(crate) fn has_forgotten(&self) -> bool {
         self.has_forgotten
     }
 
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn full_map_evicts_the_oldest_and_hashes_long_ids() {
-        let mut recent: RecentMap<u8> = RecentMap::new(2);
+        let mut recent = RecentMap::<u8, 2>::default();
         let long = "x".repeat(1000);
         *recent.entry("a") = 1;
         *recent.entry(&long) = 2;
@@ -97,5 +103,9 @@ mod tests {
         assert!(recent.order.iter().all(|key| key.len() < 80));
         recent.remove(&long);
         assert_eq!(recent.values().copied().collect::<Vec<_>>(), [4]);
+        *recent.touch("c") = 5;
+        *recent.touch("b") += 1;
+        recent.touch("d");
+        assert_eq!(recent.values().copied().collect::<Vec<_>>(), [5, 0]);
     }
 }

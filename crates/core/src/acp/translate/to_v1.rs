@@ -29,9 +29,9 @@ pub(crate) struct TranslatedSetup {
 
 /// Translates the updates of one version 2 session. Every output is valid version 1; what version 1 cannot express is
 /// left out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UpdatesToV1 {
-    messages: RecentMap<MessageProgress>,
+    messages: RecentMap<MessageProgress, MAX_MESSAGES>,
     calls: ToolCallTracker,
     plans: Plans,
     offered: ReportedOptions,
@@ -46,21 +46,10 @@ struct ReportedOptions {
     options: Option<Box<str>>,
 }
 
-impl Default for UpdatesToV1 {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl UpdatesToV1 {
     /// An empty translator. Each ACP session needs its own, because ids are unique only within a session.
     pub fn new() -> Self {
-        Self {
-            messages: RecentMap::new(MAX_MESSAGES),
-            calls: ToolCallTracker::new(),
-            plans: Plans::new(),
-            offered: ReportedOptions::default(),
-        }
+        Self::default()
     }
 
     /// The `update` objects that express this one. A chunk of tool call content or terminal output is not sent on its

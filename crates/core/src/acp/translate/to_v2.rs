@@ -34,7 +34,7 @@ const NOT_OF_V1: [&str; 7] = [
 
 /// Translates the updates of one version 1 session. Every output is valid version 2; what version 2 cannot express is
 /// left out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct UpdatesToV2 {
     /// The modes, as a version 2 option.
     modes: Option<Box<str>>,
@@ -43,21 +43,13 @@ pub(crate) struct UpdatesToV2 {
     /// The other options, in version 2 form.
     options: Vec<Box<str>>,
     /// The terminals sent so far.
-    terminals: RecentMap<()>,
+    terminals: RecentMap<(), MAX_TERMINALS>,
     /// The tool calls sent so far, each with the turn it began in.
-    calls: RecentMap<Option<TurnId>>,
+    calls: RecentMap<Option<TurnId>, MAX_CALLS>,
     /// The turn of the updates that follow.
     turn: Option<TurnId>,
     /// Whether the client has received earlier turns that this translator has not seen.
     begins_late: bool,
-}
-
-impl Default for UpdatesToV2 {
-    fn default() -> Self {
-        let (terminals, calls) = (RecentMap::new(MAX_TERMINALS), RecentMap::new(MAX_CALLS));
-        let options = Vec::new();
-        Self { modes: None, models: None, options, terminals, calls, turn: None, begins_late: false }
-    }
 }
 
 impl UpdatesToV2 {
