@@ -188,50 +188,6 @@ impl Offer {
         self
     }
 
-    /// Sets the name and version of the agent behind this one: its `agentInfo` (version 1) or `info` (version 2)
-    /// object, unchanged.
-    #[must_use]
-    pub(crate) fn with_info(mut self, info: &RawValue) -> Self {
-        self.passed_on.info = Some(info.get().into());
-        self
-    }
-
-    /// Sets the prompt content that the agent behind this one accepts: its `promptCapabilities` (version 1) or
-    /// `capabilities.session.prompt` (version 2) object.
-    #[must_use]
-    pub(crate) fn with_prompt_capabilities(mut self, capabilities: &RawValue) -> Self {
-        self.read(
-            capabilities,
-            &[
-                ("image", Feature::Image),
-                ("audio", Feature::Audio),
-                ("embeddedContext", Feature::EmbeddedContext),
-            ],
-        );
-        self.passed_on.prompt = Some(capabilities.get().into());
-        self
-    }
-
-    /// Sets the MCP servers that the agent behind this one accepts: its `mcpCapabilities` (version 1, which always has
-    /// stdio) or `capabilities.session.mcp` (version 2) object.
-    #[must_use]
-    pub(crate) fn with_mcp_capabilities(mut self, capabilities: &RawValue) -> Self {
-        self.read(
-            capabilities,
-            &[("stdio", Feature::McpStdio), ("http", Feature::McpHttp), ("sse", Feature::McpSse)],
-        );
-        self.passed_on.mcp = Some(capabilities.get().into());
-        self
-    }
-
-    /// Sets the login methods: the `authMethods` list of the agent behind this one. A list that is not empty offers
-    /// `authenticate` (version 1), or `auth/login` and `auth/logout` (version 2).
-    #[must_use]
-    pub(crate) fn with_auth_methods(mut self, methods: &RawValue) -> Self {
-        self.passed_on.auth_methods = Some(methods.get().into());
-        self
-    }
-
     /// Sets which terminal logins the client can run; the agent's other terminal logins are left out.
     #[must_use]
     pub(crate) fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
@@ -302,15 +258,5 @@ impl Offer {
     /// Whether the service sends states itself.
     pub(super) fn service_tells_states(&self) -> bool {
         self.tells_states
-    }
-
-    fn read(&mut self, capabilities: &RawValue, places: &[(&str, Feature)]) {
-        let value: Value = serde_json::from_str(capabilities.get()).unwrap_or_default();
-        for (name, feature) in places {
-            self.features.remove(feature);
-            if value.get(name).is_some_and(advertised) {
-                self.features.insert(*feature);
-            }
-        }
     }
 }

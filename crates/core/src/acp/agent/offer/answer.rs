@@ -194,10 +194,6 @@ mod tests {
 
     use super::*;
 
-    fn raw(json: &str) -> Box<RawValue> {
-        RawValue::from_string(json.to_owned()).unwrap()
-    }
-
     fn answer(offer: &Offer, version: ProtocolVersion) -> Value {
         serde_json::from_str(&offer.answer(version)).unwrap()
     }
@@ -224,27 +220,27 @@ mod tests {
 
     #[test]
     fn proxied_capabilities_are_forwarded_byte_for_byte_if_served() {
-        let (info, methods) = (raw(r#"{"name":"x","n":1.0e2}"#), raw(r#"[{"id":"a" }]"#));
-        let offer = |prompt: &str, mcp: &str| {
-            Offer::new("toy", "0.1", [Feature::Image, Feature::McpSse, Feature::Logout])
-                .with_info(&info)
-                .with_prompt_capabilities(&raw(prompt))
-                .with_mcp_capabilities(&raw(mcp))
-                .with_auth_methods(&methods)
+        let offer = |version, answer: &str| {
+            let features = [Feature::Image, Feature::McpSse, Feature::Logout];
+            Offer::new("toy", "0.1", features).on_behalf_of(answer, version).of_known_kinds()
         };
         let old = offer(
-            r#"{"image":false,"audio":true,"_x": 1,"_meta":{"m": 1}}"#,
-            r#"{"acp":true,"http":true,"_x":{}}"#,
+            ProtocolVersion::V1,
+            r#"{"protocolVersion":1,"agentInfo":{"name":"x","n":1.0e2},"authMethods":[{"id":"a" }],"agentCapabilities":{"promptCapabilities":{"image":false,"audio":true,"_x": 1,"_meta":{"m": 1}},"mcpCapabilities":{"acp":true,"http":true,"_x":{}}}}"#,
         );
         let expected = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":false,"promptCapabilities":{"image":false,"audio":true,"_meta":{"m": 1}},"mcpCapabilities":{"http":true},"sessionCapabilities":{},"auth":{"logout":{}}},"authMethods":[{"id":"a" }],"agentInfo":{"name":"x","n":1.0e2}}"#;
         assert_eq!(old.answer(ProtocolVersion::V1), expected);
         let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpSse].map(|f| old.has(f));
         assert_eq!((has, old.has_login()), ([false, true, true, false], true));
-        let new = offer(r#"{"image":{},"_x":{}}"#, r#"{"http":{ },"sse":{},"_x":{}}"#);
+        let new = offer(
+            ProtocolVersion::V2,
+            r#"{"protocolVersion":2,"info":{"name":"x","n":1.0e2},"authMethods":[{"id":"a" }],"capabilities":{"session":{"prompt":{"image":{},"_x":{}},"mcp":{"http":{ },"sse":{},"_x":{}}}}}"#,
+        );
         let expected = r#"{"protocolVersion":2,"info":{"name":"x","n":1.0e2},"capabilities":{"session":{"prompt":{"image":{}},"mcp":{"http":{ }}}},"authMethods":[{"id":"a" }]}"#;
         assert_eq!(new.answer(ProtocolVersion::V2), expected);
         let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpStdio].map(|f| new.has(f));
         assert_eq!(has, [true, false, true, false]);
-        assert!(!Offer::new("toy", "0.1", []).with_auth_methods(&raw("[]")).has_login());
+        let no_login = offer(ProtocolVersion::V1, r#"{"protocolVersion":1,"authMethods":[]}"#);
+        assert!(!no_login.has_login());
     }
 }

@@ -14,6 +14,12 @@ use crate::model::ProtocolVersion;
 use crate::wire::json::{self, RawObject};
 
 const NOTHING: &str = "{}";
+/// The members of prompt capabilities.
+const PROMPT_FEATURES: [(&str, Feature); 3] =
+    [("image", Feature::Image), ("audio", Feature::Audio), ("embeddedContext", Feature::EmbeddedContext)];
+/// The members of MCP capabilities. Version 1 always has stdio.
+const MCP_FEATURES: [(&str, Feature); 3] =
+    [("stdio", Feature::McpStdio), ("http", Feature::McpHttp), ("sse", Feature::McpSse)];
 
 /// How many unknown members of a reply are forwarded, those of its `_meta` included. Agents have a few.
 const MAX_UNKNOWN_MEMBERS: usize = 256;
@@ -74,10 +80,13 @@ impl Offer {
         let Ok(behind) = serde_json::from_str::<AgentInitializeResult<'_>>(answer) else { return self };
         let v1 = behind.v1.unwrap_or_default();
         let session = behind.v2.unwrap_or_default().session.unwrap_or_default();
-        let nothing: &RawValue = serde_json::from_str(NOTHING).expect("an empty object is JSON");
-        let mut offer = self
-            .with_prompt_capabilities(object(v1.prompt_capabilities.or(session.prompt)).unwrap_or(nothing))
-            .with_mcp_capabilities(object(v1.mcp_capabilities.or(session.mcp)).unwrap_or(nothing));
+        let prompt = object(v1.prompt_capabilities.or(session.prompt)).unwrap_or(NOTHING);
+        let mcp = object(v1.mcp_capabilities.or(session.mcp)).unwrap_or(NOTHING);
+        let mut offer = self;
+        offer.set_features(prompt, &PROMPT_FEATURES);
+        offer.set_features(mcp, &MCP_FEATURES);
+        offer.passed_on.prompt = Some(prompt.into());
+        offer.passed_on.mcp = Some(mcp.into());
         if version == ProtocolVersion::V1 {
             // In version 1 every agent accepts servers over stdio.
             offer.features.insert(Feature::McpStdio);
@@ -98,21 +107,29 @@ impl Offer {
             offer.features.remove(&Feature::AdditionalDirectories);
         }
         if let Some(info) = object(behind.info) {
-            offer = offer.with_info(info);
+            offer.passed_on.info = Some(info.into());
         }
-        match behind.auth_methods.filter(|methods| methods.get().starts_with('[')) {
-            Some(methods) => {
-                let methods = for_client(methods, offer.passed_on.terminal_login);
-                offer.with_auth_methods(&methods)
+        let methods = behind.auth_methods.map(RawValue::get).filter(|methods| methods.starts_with('['));
+        if let Some(methods) = methods {
+            offer.passed_on.auth_methods = Some(for_client(methods, offer.passed_on.terminal_login));
+        }
+        offer
+    }
+
+    fn set_features(&mut self, capabilities: &str, features: &[(&str, Feature)]) {
+        let value: Value = serde_json::from_str(capabilities).unwrap_or_default();
+        for (name, feature) in features {
+            self.features.remove(feature);
+            if value.get(name).is_some_and(advertised) {
+                self.features.insert(*feature);
             }
-            None => offer,
         }
     }
 }
 
 /// The login methods that a client can use. The client runs a terminal login with the command that starts its agent,
 /// which is acpx. `acpx AGENT acp --login METHOD` then runs the agent's own login.
-fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> {
+fn for_client(methods: &str, terminal: TerminalLogin) -> Box<str> {
     #[derive(Deserialize)]
     struct Method<'a> {
         #[serde(borrow, rename = "type")]
@@ -120,7 +137,7 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
         #[serde(borrow, alias = "methodId")]
         id: Option<Cow<'a, str>>,
     }
-    let all: Vec<&RawValue> = serde_json::from_str(methods.get()).unwrap_or_default();
+    let all: Vec<&RawValue> = serde_json::from_str(methods).unwrap_or_default();
     let mut is_changed = false;
     let mut left = Vec::with_capacity(all.len());
     for raw in all.iter().map(|method| method.get()) {
@@ -142,11 +159,7 @@ fn for_client(methods: &RawValue, terminal: TerminalLogin) -> Cow<'_, RawValue> 
         let told = json::set(bare.as_deref().unwrap_or(raw), &["args"], &args);
         left.extend(told.filter(|_| can_go).map(Cow::Owned));
     }
-    if !is_changed {
-        return Cow::Borrowed(methods);
-    }
-    let left = format!("[{}]", left.join(","));
-    RawValue::from_string(left).map_or(Cow::Borrowed(methods), Cow::Owned)
+    if is_changed { format!("[{}]", left.join(",")).into() } else { methods.into() }
 }
 
 /// The reply's members that the offer has no field for, each object with its path: unknown members at the root, and
@@ -186,8 +199,8 @@ fn unknown_members(answer: &str) -> Vec<(&'static [&'static str], Box<str>)> {
     found
 }
 
-fn object(given: Option<&RawValue>) -> Option<&RawValue> {
-    given.filter(|given| given.get().starts_with('{'))
+fn object(given: Option<&RawValue>) -> Option<&str> {
+    given.map(RawValue::get).filter(|json| json.starts_with('{'))
 }
 
 fn is_v2(answer: &str) -> bool {

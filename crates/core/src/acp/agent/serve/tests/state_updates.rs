@@ -1,6 +1,5 @@
 //! A service that queues prompts and sends states itself, chooses its offer, and forwards permission requests.
 
-use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -20,15 +19,16 @@ impl Switchboard {
     }
 }
 
-fn raw(json: &str) -> Box<RawValue> {
-    RawValue::from_string(json.to_owned()).unwrap()
-}
-
 impl AgentService for Switchboard {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         match client.name.as_deref() {
             Some("stranger") => Err(CallError::PassedOn(RpcError::new(-32000, "who are you?"))),
-            _ => Ok(to_everybody.with_auth_methods(&raw(r#"[{"methodId":"key"}]"#))),
+            _ => {
+                let version = client.protocol;
+                let behind =
+                    json!({ "protocolVersion": version.number(), "authMethods": [{ "methodId": "key" }] });
+                Ok(to_everybody.on_behalf_of(&behind.to_string(), version))
+            }
         }
     }
 
