@@ -10,7 +10,7 @@ mod v2;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{
@@ -67,13 +67,8 @@ struct UpdateViewV1<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "toolCallId")]
     tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "even_null")]
+    #[serde(borrow, default, deserialize_with = "crate::model::even_null")]
     title: Option<&'a RawValue>,
-}
-
-/// Absent is `None`; `null` is a value like any other.
-pub(super) fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(source).map(Some)
 }
 
 /// Reads the params of a `session/update` of version 1.

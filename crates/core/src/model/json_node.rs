@@ -1,6 +1,7 @@
 //! A JSON value with its path, for files and options that people write: an error names the member, and never contains
 //! a value, because any value may be a secret.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 /// A value and its path from the top of the document.
@@ -123,4 +124,13 @@ impl<'a> JsonMembers<'a> {
         let dot = if self.object.path.is_empty() { "" } else { "." };
         self.object.child(value, format!("{}{dot}{name}", self.object.path))
     }
+}
+
+/// For `deserialize_with`: an absent member is `None`; `null` is a value like any other.
+pub(crate) fn even_null<'de, T, D>(source: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(source).map(Some)
 }

@@ -70,6 +70,7 @@ pub use ids::{
     TurnId,
 };
 pub(crate) use ids::{AgentRequestId, ForwardId, OwnMessageId, prompt_message_id, run_message_id};
+pub(crate) use json_node::even_null;
 pub use json_node::{JsonMembers, JsonNode, WrongMember};
 pub(crate) use lineage::InnerIdChange;
 pub use lineage::{Lineage, LineageReason, LineageRow};

@@ -223,7 +223,7 @@ pub struct RestoreMeta {
     #[serde(skip_serializing_if = "is_false")]
     pub same_directories: bool,
     /// Where the replay starts, as in `replayFrom` of version 2. `null` means no replay.
-    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::model::even_null", skip_serializing_if = "Option::is_none")]
     pub replay_from: Option<serde_json::Value>,
     /// Limits of the replay.
     pub replay: ReplayMeta,
@@ -328,11 +328,6 @@ pub enum OsText {
     Text(String),
     /// Anything else.
     Bytes(Vec<u8>),
-}
-
-/// Distinguishes an absent member (`None`) from `null`.
-fn even_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<serde_json::Value>, D::Error> {
-    serde_json::Value::deserialize(source).map(Some)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]

@@ -6,7 +6,7 @@
 use super::{RpcError, RpcId};
 
 /// The method that cancels a request.
-pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
+pub(crate) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 const HEAD: &str = r#"{"jsonrpc":"2.0""#;
 
@@ -43,7 +43,7 @@ pub fn error_response(id: &RpcId, error: &RpcError) -> String {
 }
 
 /// The cancellation of a request.
-pub(super) fn cancel_request(id: &RpcId) -> String {
+pub(crate) fn cancel_request(id: &RpcId) -> String {
     notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-use super::{UpdateParams, even_null};
+use super::UpdateParams;
 use crate::model::{Cost, SessionUsage, Update};
 
 fn read<V: for<'a> Deserialize<'a>>(params: &str) -> Option<V> {
@@ -18,7 +18,7 @@ pub(super) fn usage(params: &str, null_clears: bool) -> Update {
     struct View<'a> {
         used: u64,
         size: u64,
-        #[serde(borrow, default, deserialize_with = "even_null")]
+        #[serde(borrow, default, deserialize_with = "crate::model::even_null")]
         cost: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]

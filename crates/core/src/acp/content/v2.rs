@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{UpdateParams, chunk_content, even_null, notices, raw_update, update};
+use super::{UpdateParams, chunk_content, notices, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
 use crate::wire::json;
 
@@ -20,7 +20,7 @@ struct UpdateViewV2<'a> {
     message_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "toolCallId")]
     tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "even_null")]
+    #[serde(borrow, default, deserialize_with = "crate::model::even_null")]
     content: Option<&'a RawValue>,
 }
 

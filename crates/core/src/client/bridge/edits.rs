@@ -12,9 +12,6 @@ use crate::wire::json::{self, RawObject};
 use crate::wire::splice::Splice;
 use crate::wire::{RpcError, RpcId, RpcMessage, encode};
 
-/// Cancels a request, in either direction.
-pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
-
 /// An `initialize` with the bridge's description of its client, replacing one by the client itself.
 pub(super) fn with_client(message: &RpcMessage, client: &str) -> Option<String> {
     let params = json::set(message.params()?, &["_meta", "acpx", "client"], client)?;
@@ -110,11 +107,6 @@ pub(super) fn replays(method: &str, message: &RpcMessage) -> bool {
 pub(super) fn withdrawn(message: &RpcMessage) -> Option<RpcId> {
     let params = message.params()?;
     RpcId::from_raw(json::get(params, &["requestId"])?)
-}
-
-/// A cancellation of this request.
-pub(super) fn withdrawal(id: &RpcId) -> String {
-    encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
 /// The parts of an update that a bridge reads.

@@ -76,8 +76,6 @@ struct Pace {
     tries: usize,
 }
 
-impl<L> RemoteConnector<'_, L> {}
-
 impl<L: RemoteLine> Connector for RemoteConnector<'_, L> {
     async fn connect(&self) -> Result<HostEnd, HostError> {
         let (peer, incoming) = self.lines.line().ok_or(HostError::Lost)?;

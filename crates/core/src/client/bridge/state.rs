@@ -175,7 +175,7 @@ impl BridgeState {
     pub(super) fn on_host_exit(&mut self) -> Vec<String> {
         self.own.clear();
         self.is_another_host = true;
-        self.agent_requests.drain().map(|(id, _)| edits::withdrawal(&id)).collect()
+        self.agent_requests.drain().map(|(id, _)| encode::cancel_request(&id)).collect()
     }
 
     /// The host is not reached at once: the notification for the client, if it has not received it yet.
@@ -297,7 +297,7 @@ impl BridgeState {
 
     fn on_cancellation(&mut self, method: &str, message: &RpcMessage) {
         let session = if method == "session/cancel" { message.params().and_then(session_of) } else { None };
-        let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
+        let request = if method == encode::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
         if session.is_none() && request.is_none() {
             return;
         }
@@ -327,7 +327,7 @@ impl BridgeState {
         let as_it_is = || LineRoute::ToClient(message.line().to_string());
         match method {
             "session/update" => self.update(message),
-            edits::CANCEL_REQUEST => match edits::withdrawn(message) {
+            encode::CANCEL_REQUEST => match edits::withdrawn(message) {
                 Some(request) => self.withdraw_request(&request),
                 None => as_it_is(),
             },
@@ -379,7 +379,7 @@ impl BridgeState {
     /// The host cancelled a request: forwards that to the client.
     fn withdraw_request(&mut self, host_id: &RpcId) -> LineRoute {
         let withdrawn = self.agent_requests.extract_if(|_, id| id == host_id).next();
-        withdrawn.map_or(LineRoute::Nothing, |(known, _)| LineRoute::ToClient(edits::withdrawal(&known)))
+        withdrawn.map_or(LineRoute::Nothing, |(known, _)| LineRoute::ToClient(encode::cancel_request(&known)))
     }
 
     /// Marks a prompt as accepted; returns whether the bridge created its request id.
@@ -495,7 +495,7 @@ impl BridgeState {
         };
         let mut lines = vec![LineRoute::ToHost(resent_line(id, pending, &request, &self.delivered))];
         if pending.is_cancelled {
-            lines.push(LineRoute::ToHost(edits::withdrawal(id)));
+            lines.push(LineRoute::ToHost(encode::cancel_request(id)));
         }
         lines
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The schema of markers.
@@ -65,21 +65,16 @@ struct JournalMembers<'a> {
     kind: Option<&'a RawValue>,
     #[serde(borrow, default)]
     request_id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "even_null")]
+    #[serde(borrow, default, deserialize_with = "crate::model::even_null")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<&'a RawValue>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "even_null")]
+    #[serde(borrow, default, deserialize_with = "crate::model::even_null")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-}
-
-/// Absent is `None`; `null` is a value like any other.
-fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(source).map(Some)
 }
 
 impl<'a> JournalLine<'a> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client::bridge::profile::KEPT_BYTES;
-use crate::wire::encode::{error_response, notification, request, response};
+use crate::wire::encode::{self, error_response, notification, request, response};
 
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
 /// The capabilities of a client that requests all data of an error.
@@ -240,7 +240,7 @@ fn open_requests_are_resent_in_order_with_their_cancellations() {
     assert_eq!(bridge.on_client_message(&message(&cancel)), to_host(cancel.clone()));
     bridge.on_host_exit();
     let again = bridge.resent_requests();
-    assert_eq!(again, [to_host(first), to_host(edits::withdrawal(&id(7))), to_host(second)]);
+    assert_eq!(again, [to_host(first), to_host(encode::cancel_request(&id(7))), to_host(second)]);
     bridge.is_answered(7, r#"{"stopReason":"cancelled"}"#);
     bridge.is_answered(5, "{}");
     bridge.on_host_exit();
@@ -309,13 +309,13 @@ fn requests_of_an_exited_host_are_withdrawn_and_late_answers_dropped() {
     let mut bridge = bridge();
     let question = request(&id(0), "session/request_permission", "{}");
     assert_eq!(bridge.on_host_message(&message(&question)), to_client(question.clone()));
-    assert_eq!(bridge.on_host_exit(), [edits::withdrawal(&id(0))]);
+    assert_eq!(bridge.on_host_exit(), [encode::cancel_request(&id(0))]);
     let known = RpcId::from_string("p-1");
     let renamed = request(&known, "session/request_permission", "{}");
     assert_eq!(bridge.on_host_message(&message(&question)), to_client(renamed));
     assert_eq!(bridge.on_client_message(&message(&response(&id(0), "{}"))), LineRoute::Nothing);
-    let withdrawn = edits::withdrawal(&id(0));
-    assert_eq!(bridge.on_host_message(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
+    let withdrawn = encode::cancel_request(&id(0));
+    assert_eq!(bridge.on_host_message(&message(&withdrawn)), to_client(encode::cancel_request(&known)));
     // A withdrawn request is removed, whether or not the client ever answers.
     assert_eq!(bridge.agent_requests.len(), 0);
     assert_eq!(bridge.on_client_message(&message(&response(&known, "{}"))), LineRoute::Nothing);
