@@ -130,7 +130,7 @@ impl Driver {
             self.agent_speaks(ticket.turn).await?;
             self.kill_agent().await?;
         }
-        let turn = ticket.over().await?;
+        let turn = ticket.finished().await?;
         self.print_turn(turn.id).await?;
         println!("  stop    {}", ending(&turn));
         Ok(())

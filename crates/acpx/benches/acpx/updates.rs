@@ -97,7 +97,7 @@ pub(crate) async fn flood(home: &TempHome) -> (Engine, RecordId, Duration) {
     let ticket = session.prompt(Prompt::text("go").expect("a prompt")).await.expect("accepted");
     counting.await.expect("the follower counts");
     let time = started.elapsed();
-    ticket.over().await.expect("the turn ends");
+    ticket.finished().await.expect("the turn ends");
     (engine, session.record_id().clone(), time)
 }
 

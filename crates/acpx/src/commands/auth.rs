@@ -168,7 +168,7 @@ async fn answer(
     tokio::select! {
         typed = prompter.answered() => {
             let (_, said) = typed.or_refusal();
-            question.answer(ClientDecision::Say(said.to_string().into()));
+            question.answer(ClientDecision::Result(said.to_string().into()));
             prompter.next();
         }
         () = question.withdrawn() => prompter.withdraw(&id),

@@ -134,7 +134,7 @@ impl DemoAgent {
         lines: &[ArchiveLine],
     ) -> Result<(), CallError> {
         let failed =
-            |error: ArchiveError| CallError::NotKept { session: session.clone(), source: error.into() };
+            |error: ArchiveError| CallError::NotStored { session: session.clone(), source: error.into() };
         self.archive.append(session, cwd, now(), lines).map_err(failed)
     }
 
@@ -321,7 +321,7 @@ fn replay(kept: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<Up
 async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), CallError> {
     for update in updates {
         let sent = link.update(session, update).await;
-        sent.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
+        sent.map_err(|source| CallError::NotSent { session: session.clone(), source })?;
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl McpFailure {
     /// The same failure with secrets masked, in one short line.
     pub(super) fn masked(self, secrets: &Secrets) -> Self {
         // Mask before truncating: a truncated secret would not match.
-        let masked = |words: String| one_line(&secrets.remove_from_words(&words));
+        let masked = |words: String| one_line(&secrets.redact_text(&words));
         match self {
             Self::NotStarted(words) => Self::NotStarted(masked(words)),
             Self::Exited { exit, last_words } => Self::Exited { exit, last_words: last_words.map(masked) },

@@ -252,7 +252,7 @@ impl McpConnection {
 
     /// Text of the server without values of its environment and headers.
     pub(crate) fn masked(&self, words: &str) -> String {
-        self.secrets.remove_from_words(words).into_owned()
+        self.secrets.redact_text(words).into_owned()
     }
 
     /// Why the server cannot be used any more, if its connection is lost.
@@ -328,7 +328,7 @@ impl McpConnection {
         if json.len() > MAX_RESULT {
             return Err(McpFailure::TooLong(json.len()));
         }
-        let json = self.secrets.remove_from_json(&json).unwrap_or(json);
+        let json = self.secrets.redact_json(&json).unwrap_or(json);
         let raw: Value =
             serde_json::from_str(&json).map_err(|error| McpFailure::Unreadable(error.to_string()))?;
         let content = raw["content"].as_array().cloned().unwrap_or_default();

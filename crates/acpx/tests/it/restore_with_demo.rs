@@ -152,7 +152,7 @@ fn session_id(session: &Session) -> String {
 }
 
 async fn say(session: &Session, text: &str) -> Turn {
-    session.prompt(Prompt::text(text).unwrap()).await.unwrap().over().await.unwrap()
+    session.prompt(Prompt::text(text).unwrap()).await.unwrap().finished().await.unwrap()
 }
 
 fn stop_reason(turn: &Turn) -> &str {

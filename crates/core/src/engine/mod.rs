@@ -32,13 +32,13 @@ pub use crate::acp::client::SessionOffer;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub(crate) use api::client_login::ClientLogin;
 pub use api::error::{PromptProblem, SessionError};
-pub use api::prompt::{Prompt, TurnTicket};
+pub use api::prompt::{Prompt, TurnHandle};
 pub(crate) use api::prompt::{TurnEnd, TurnInsertion};
 pub(crate) use api::request::Servers;
 pub use api::request::{EngineSettings, NewSession, RestoreSession};
 pub(crate) use ops::adopt_fork::Forked;
 pub use ops::agent_sessions::{AtAgent, ListLookup};
-pub use ops::probe::{Examination, Trial};
+pub use ops::probe::{ProbeReport, SessionTrial};
 pub(crate) use permissions::request::RequestedPermission;
 pub use permissions::request::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest, is_denial};
 pub(crate) use registry::{CountGuard, Reservation};
@@ -54,7 +54,7 @@ use agent::launch_spec::{LaunchSpec, OutputTail, PersistedLaunchSpec};
 use agent::live_agent::LiveIds;
 pub(crate) use disk::Disk;
 use registry::{AttachCounts, Reservations};
-use session::journal::{NewRecord, Past, ScopeSuccessor, SessionJournal};
+use session::journal::{CopiedHistory, NewRecord, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;
 use stream::follow::EventTail;
 
@@ -151,7 +151,8 @@ impl Engine {
     ) -> Result<(Session, UnclaimedSession), SessionError> {
         let record = RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
-        let (session, unclaimed, _) = self.make(record, machine, new, Past::default(), unwanted).await?;
+        let (session, unclaimed, _) =
+            self.make(record, machine, new, CopiedHistory::default(), unwanted).await?;
         Ok((session, unclaimed))
     }
 
@@ -162,7 +163,7 @@ impl Engine {
         record: RecordId,
         machine: SessionMachine,
         new: NewSession,
-        past: Past,
+        history: CopiedHistory,
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, UnclaimedSession, WakeOutcome), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
@@ -182,7 +183,7 @@ impl Engine {
         let id = record.clone();
         let seed = NewRecord { id, agent, cwd, real_cwd, additional_directories, mcp_servers, scope };
         let tail = Arc::new(EventTail::new(None));
-        let journal = SessionJournal::of_new(self.0.shared.clone(), seed, past, tail.clone());
+        let journal = SessionJournal::of_new(self.0.shared.clone(), seed, history, tail.clone());
         let session = {
             let mut running = self.sessions(&record).await?;
             if running.contains_key(&record) {

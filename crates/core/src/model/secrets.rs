@@ -88,12 +88,7 @@ impl Secrets {
 
     /// A request or notification without its secrets; `None` if it has none. `params` is a part of `line`. Secret
     /// values in it are learned for later lines.
-    pub(crate) fn remove_from_call(
-        &mut self,
-        line: &str,
-        method: &str,
-        params: Option<&str>,
-    ) -> Option<String> {
+    pub(crate) fn redact_call(&mut self, line: &str, method: &str, params: Option<&str>) -> Option<String> {
         let Some(values) = lists::values(method, params.unwrap_or("null")) else {
             return Some(NOT_KEPT.to_owned());
         };
@@ -107,15 +102,15 @@ impl Secrets {
             }
         }
         if values.iter().all(|value| !value.is_secret) {
-            return self.remove_from_json(line);
+            return self.redact_json(line);
         }
         let Some(text) = lists::replace(line, &values) else { return Some(NOT_KEPT.to_owned()) };
-        self.remove_from_json(&text).or(Some(text))
+        self.redact_json(&text).or(Some(text))
     }
 
     /// Any other JSON text without its secrets; `None` if it has none. A text without secrets costs one search per
     /// secret; only a possible match is parsed.
-    pub fn remove_from_json(&self, json: &str) -> Option<String> {
+    pub fn redact_json(&self, json: &str) -> Option<String> {
         let sought: Vec<&Secret> = self.all().filter(|secret| secret.may_be_in(json)).collect();
         if sought.is_empty() {
             return None;
@@ -130,7 +125,7 @@ impl Secrets {
     }
 
     /// Text that is not JSON, without its secrets.
-    pub fn remove_from_words<'a>(&self, words: &'a str) -> Cow<'a, str> {
+    pub fn redact_text<'a>(&self, words: &'a str) -> Cow<'a, str> {
         let mut found = Vec::new();
         for secret in self.all() {
             secret.find(words.as_bytes(), &mut found);

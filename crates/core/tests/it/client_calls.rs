@@ -176,7 +176,7 @@ async fn response_that_repeats_our_secrets_is_stored_without_them() {
     };
     let outgoing = connection.new_session(place).unwrap();
     let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
-    assert_eq!(&*outgoing.kept().body, kept);
+    assert_eq!(&**outgoing.redacted().body(), kept);
     outgoing.send().await.unwrap();
     let Some(InboundMessage::Request { id, message }) = agent.incoming.recv().await else {
         panic!("no request")
@@ -184,7 +184,7 @@ async fn response_that_repeats_our_secrets_is_stored_without_them() {
     let data = format!(r#"{{"json":{}}}"#, message.params().unwrap());
     agent.peer.respond_error(&id, &RpcError::invalid_params("bad").with_data(&data)).await.unwrap();
     let said = connection.recv(MessageContext::default()).await.unwrap();
-    assert!(!said.line.body.contains("s3cret"), "{}", said.line.body);
+    assert!(!said.line.body().contains("s3cret"), "{}", said.line.body());
     assert!(!format!("{:?}", said.meaning).contains("s3cret"), "{:?}", said.meaning);
 }
 
@@ -234,7 +234,10 @@ async fn secret_that_is_a_protocol_word_leaves_messages_readable() {
     let ParsedMessage::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
     assert_eq!(content, ChunkContent::Text("the [secret]".into()));
     let kept = update.replace("the session-1", "the [secret]");
-    assert_eq!(&*said.line.body, format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{kept}}}"#));
+    assert_eq!(
+        &**said.line.body(),
+        format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{kept}}}"#)
+    );
 }
 
 #[tokio::test]

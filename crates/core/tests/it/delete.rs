@@ -187,7 +187,7 @@ async fn a_delete_cancels_the_running_turn_and_those_that_wait() {
         until_busy(&session).await;
         bench.engine.delete(session.record_id()).await.unwrap();
         for ticket in [running, waiting] {
-            match ticket.over().await.unwrap().state {
+            match ticket.finished().await.unwrap().state {
                 TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
                     assert_eq!(reason.as_str(), "cancelled");
                 }

@@ -286,7 +286,7 @@ async fn sessions_are_listed_closed_and_deleted() {
 
 async fn say(session: &Session, text: &str, policy: PermissionMode) -> Turn {
     let prompt = Prompt::text(text).unwrap().with_policy(policy);
-    session.prompt(prompt).await.unwrap().over().await.unwrap()
+    session.prompt(prompt).await.unwrap().finished().await.unwrap()
 }
 
 fn stop_reason(turn: &Turn) -> &str {
@@ -337,7 +337,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         let mut events = session.follow(Seq::FIRST);
         while !events.next().await.unwrap().unwrap().body.contains("waiting") {}
         session.cancel(None).await.unwrap();
-        assert_eq!(stop_reason(&waiting.over().await.unwrap()), "cancelled");
+        assert_eq!(stop_reason(&waiting.finished().await.unwrap()), "cancelled");
         kill(&session).await;
 
         let how = match flag {

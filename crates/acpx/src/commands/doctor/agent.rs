@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
-use acpx_core::engine::{Examination, NewSession, SessionError, Trial};
+use acpx_core::engine::{NewSession, ProbeReport, SessionError, SessionTrial};
 use acpx_core::model::{
     AbsolutePath, AgentError, AgentProfile, ErrorMeaning, LoadWait, McpServer, McpTransport, ProtocolVersion,
 };
@@ -29,7 +29,7 @@ pub(super) async fn look(
     settings: &CommandSettings,
     servers: &McpFile,
     report: &mut DoctorReport,
-) -> Result<Option<Examination>, CliError> {
+) -> Result<Option<ProbeReport>, CliError> {
     if !program(settings, report)? {
         return Ok(None);
     }
@@ -88,7 +88,7 @@ fn program(settings: &CommandSettings, report: &mut DoctorReport) -> Result<bool
 async fn examine(
     settings: &CommandSettings,
     servers: &McpFile,
-) -> Result<Result<Examination, CliError>, CliError> {
+) -> Result<Result<ProbeReport, CliError>, CliError> {
     let scratch = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;
@@ -98,11 +98,11 @@ async fn examine(
     let mcp_servers = list.collect::<Vec<_>>().into();
     let with = NewSession { cwd, mcp_servers, ..session_with_timeout(settings) };
     let mut interrupts = InterruptWatcher::new(None)?;
-    let seen = interrupts.during(Box::pin(engine.examine(with))).await?;
+    let seen = interrupts.during(Box::pin(engine.probe(with))).await?;
     Ok(seen.map_err(CliError::from))
 }
 
-fn start(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
+fn start(seen: &ProbeReport, report: &mut DoctorReport) -> Result<(), CliError> {
     let name = seen.info.name.as_deref().unwrap_or("it does not say who it is");
     let version = seen.info.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
     let protocol = match seen.protocol {
@@ -118,9 +118,9 @@ fn millis(time: Duration) -> String {
 }
 
 /// What an agent can do, in words.
-fn abilities(can: &Capabilities, trial: &Trial) -> String {
+fn abilities(can: &Capabilities, trial: &SessionTrial) -> String {
     let sessions = can.sessions;
-    let modes = matches!(trial, Trial::Made { modes: true, .. });
+    let modes = matches!(trial, SessionTrial::Made { modes: true, .. });
     let all = [
         (sessions.load || sessions.replay, "load"),
         (sessions.resume, "resume"),
@@ -160,16 +160,16 @@ fn behaviour(known_as: Option<&str>, profile: &AgentProfile) -> String {
     if notes.is_empty() { name.to_owned() } else { format!("{name}: {}", notes.join("; ")) }
 }
 
-fn login(settings: &CommandSettings, seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
+fn login(settings: &CommandSettings, seen: &ProbeReport, report: &mut DoctorReport) -> Result<(), CliError> {
     let error = match &seen.trial {
-        Trial::Made { within, .. } => {
+        SessionTrial::Made { within, .. } => {
             let words = format!(
                 "session/new works, after {}; a login may still be wanted by the first prompt",
                 millis(*within)
             );
             return report.say(&Finding::ok("session", words));
         }
-        Trial::Refused(error) => error,
+        SessionTrial::Refused(error) => error,
     };
     if error.meaning() != ErrorMeaning::LoginNeeded {
         let hint = error.code().hint_without_record().or(error.hint()).map(str::to_owned);
@@ -191,7 +191,7 @@ fn login_missing(
     report.say(&Finding::fail("login", error.to_string(), Some(hint)))
 }
 
-fn end(seen: &Examination, report: &mut DoctorReport) -> Result<(), CliError> {
+fn end(seen: &ProbeReport, report: &mut DoctorReport) -> Result<(), CliError> {
     let was_killed = seen.exit.as_ref().is_some_and(|exit| exit.signal == Some(KILL));
     match seen.ended {
         // An agent known to ignore SIGTERM is killed without waiting; that needs no warning.
@@ -227,7 +227,7 @@ fn had(
 /// Reports whether the agent can use a server of the configuration, and the outcome.
 fn server(
     settings: &CommandSettings,
-    seen: &Examination,
+    seen: &ProbeReport,
     servers: &McpFile,
     name: &str,
     report: &mut DoctorReport,
@@ -245,10 +245,10 @@ fn server(
         ));
     }
     match seen.servers.iter().find(|(known, _)| known == name) {
-        Some((_, Trial::Made { .. })) => {
+        Some((_, SessionTrial::Made { .. })) => {
             report.say(&Finding::ok("MCP server", format!("{name}: the agent makes a session with it")))
         }
-        Some((_, Trial::Refused(error))) => report.say(&Finding::fail(
+        Some((_, SessionTrial::Refused(error))) => report.say(&Finding::fail(
             "MCP server",
             format!("{name}: without it the agent makes a session, with it not: {error}"),
             Some("see whether the server works by itself, or leave it out".to_owned()),
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn agent_capabilities_are_listed_in_words() {
         let answer = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true}}}"#;
-        let trial = Trial::Made { within: Duration::ZERO, modes: true };
+        let trial = SessionTrial::Made { within: Duration::ZERO, modes: true };
         let expected = "load, modes or options, MCP by stdio, MCP by http; not: resume, close, list, delete, fork, \
                         additional directories, images, audio, embedded files, MCP by sse, logout";
         assert_eq!(abilities(&Capabilities::of_answer(answer), &trial), expected);

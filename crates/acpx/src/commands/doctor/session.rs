@@ -4,7 +4,7 @@
 use std::env;
 use std::sync::Arc;
 
-use acpx_core::engine::{Examination, ListLookup, Trial};
+use acpx_core::engine::{ListLookup, ProbeReport, SessionTrial};
 use acpx_core::model::{
     AbsolutePath, AgentEnd, ErrorCode, ErrorMeaning, LineageReason, McpServerRef, Record, TurnOutcome,
     TurnState,
@@ -28,7 +28,7 @@ const LOST: usize = 5;
 /// Checks the selected session. A named session must exist.
 pub(super) async fn look(
     settings: &CommandSettings,
-    agent: Option<&Examination>,
+    agent: Option<&ProbeReport>,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     let lookup = match RecordLookup::open() {
@@ -215,7 +215,7 @@ async fn last_error(
 async fn restorable(
     settings: &CommandSettings,
     record: &Record,
-    agent: &Examination,
+    agent: &ProbeReport,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
     let can = agent.capabilities.sessions;
@@ -226,7 +226,7 @@ async fn restorable(
             "a prompt with --carry-history tells the fresh session what was said",
         ));
     }
-    if let Trial::Refused(error) = &agent.trial
+    if let SessionTrial::Refused(error) = &agent.trial
         && error.meaning() == ErrorMeaning::LoginNeeded
     {
         return report.say(&Finding::warn(

@@ -13,7 +13,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
     ];
     for (policy, answer) in table {
         let prompt = Prompt::text("permission").unwrap().with_policy(policy);
-        let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+        let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
         assert_eq!(stop_reason(&turn), "end_turn");
         assert_eq!(bench.said(&session).await.last().unwrap(), answer, "{policy:?}");
     }
@@ -27,7 +27,7 @@ async fn waiting_turn_ends_when_cancelled_and_the_agent_stays() {
     let waiting = session.prompt(Prompt::text("wait").unwrap()).await.unwrap();
     heard(&session, "Waiting until cancelled.").await;
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&waiting.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&waiting.finished().await.unwrap()), "cancelled");
     assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. wait");
     assert_eq!(session.status().agent_pid, pid);
 }
@@ -40,7 +40,7 @@ async fn a_cancelled_turn_is_remembered_and_a_load_finds_nothing_new() {
     let waiting = session.prompt(Prompt::text("wait").unwrap()).await.unwrap();
     heard(&session, "Waiting until cancelled.").await;
     session.cancel(None).await.unwrap();
-    waiting.over().await.unwrap();
+    waiting.finished().await.unwrap();
     let said = bench.said(&session).await;
     kill(&session).await;
     assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Same));

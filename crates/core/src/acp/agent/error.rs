@@ -54,8 +54,8 @@ pub enum CallError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// Events of a session cannot be persisted.
-    #[error("cannot keep the session {session}")]
-    NotKept {
+    #[error("cannot store the session {session}")]
+    NotStored {
         /// The session.
         session: AcpSessionId,
         /// The storage error.
@@ -76,8 +76,8 @@ pub enum CallError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// A message that must precede the reply could not be sent.
-    #[error("cannot tell the client of the session {session}")]
-    NotTold {
+    #[error("cannot send to the client of the session {session}")]
+    NotSent {
         /// The session.
         session: AcpSessionId,
         /// Why it could not be sent.
@@ -150,10 +150,10 @@ impl CallError {
             ),
             Self::HandlerFailed(_)
             | Self::NotRead { .. }
-            | Self::NotKept { .. }
+            | Self::NotStored { .. }
             | Self::NotDeleted { .. }
             | Self::NotListed { .. }
-            | Self::NotTold { .. }
+            | Self::NotSent { .. }
             | Self::Unanswered => {
                 error(RpcError::INTERNAL, "Internal error", json!({ "details": with_causes(self) }))
             }
@@ -183,8 +183,8 @@ mod tests {
                 "cannot read the session s: the disk is full",
             ),
             (
-                CallError::NotKept { session: session(), source: disk() },
-                "cannot keep the session s: the disk is full",
+                CallError::NotStored { session: session(), source: disk() },
+                "cannot store the session s: the disk is full",
             ),
             (
                 CallError::NotDeleted { session: session(), source: disk() },
@@ -192,8 +192,8 @@ mod tests {
             ),
             (CallError::NotListed { source: disk() }, "cannot list the sessions: the disk is full"),
             (
-                CallError::NotTold { session: session(), source: WireError::Closed },
-                "cannot tell the client of the session s: the connection is closed",
+                CallError::NotSent { session: session(), source: WireError::Closed },
+                "cannot send to the client of the session s: the connection is closed",
             ),
         ];
         for (error, details) in table {

@@ -17,9 +17,9 @@ use super::permission::{Escalation, PermissionRequest};
 use super::tools::{ToolAnswer, ToolRequest};
 use super::{AgentConnection, RedactedLine, elicitation, rpc_id, to_json};
 
-/// Maximum number of unanswered inquiries per agent: requests about its other sessions, such as `session/list`. They
+/// Maximum number of unanswered queries per agent: requests about its other sessions, such as `session/list`. They
 /// belong to no conversation, so their responses are kept apart from the session's.
-const MAX_INQUIRIES: usize = 16;
+const MAX_QUERIES: usize = 16;
 
 /// A line to persist and then send, only to the agent it was built for.
 pub struct OutgoingLine {
@@ -27,7 +27,7 @@ pub struct OutgoingLine {
     pub(super) id: Option<RpcId>,
     pub(super) method: Cow<'static, str>,
     pub(super) line: String,
-    pub(super) kept: Option<String>,
+    pub(super) redacted: Option<String>,
     pub(super) kind: EventKind,
 }
 
@@ -116,22 +116,22 @@ impl AgentConnection {
 
     /// Redacts the stored line: a client's extra params may repeat secrets that were given to the agent.
     fn redact_stored(&self, mut outgoing: OutgoingLine, extra: Option<&ExtraParams>) -> OutgoingLine {
-        outgoing.kept = extra.and_then(|_| self.secrets.remove_from_json(&outgoing.line));
+        outgoing.redacted = extra.and_then(|_| self.secrets.redact_json(&outgoing.line));
         outgoing
     }
 
-    /// Registers a request as an inquiry and returns the id that its response will carry. `None` if too many are
+    /// Registers a request as a query and returns the id that its response will carry. `None` if too many are
     /// unanswered.
-    pub(crate) fn inquire(&mut self, request: &OutgoingLine) -> Option<RpcId> {
-        let id = request.id.clone().filter(|_| self.inquiries.len() < MAX_INQUIRIES)?;
-        self.inquiries.push(id.clone());
+    pub(crate) fn register_query(&mut self, request: &OutgoingLine) -> Option<RpcId> {
+        let id = request.id.clone().filter(|_| self.queries.len() < MAX_QUERIES)?;
+        self.queries.push(id.clone());
         Some(id)
     }
 
-    /// Whether this is the response to an inquiry; removes it.
-    pub(super) fn take_inquiry(&mut self, id: &RpcId) -> bool {
-        let index = self.inquiries.iter().position(|inquiry| inquiry == id);
-        index.map(|index| self.inquiries.swap_remove(index)).is_some()
+    /// Whether this is the response to a query; removes it.
+    pub(super) fn take_query(&mut self, id: &RpcId) -> bool {
+        let index = self.queries.iter().position(|query| query == id);
+        index.map(|index| self.queries.swap_remove(index)).is_some()
     }
 
     /// The response to a permission request.
@@ -141,7 +141,7 @@ impl AgentConnection {
         request: &PermissionRequest,
         decision: &Permit,
     ) -> OutgoingLine {
-        self.pass_back(id, &request.result(decision))
+        self.forward_result(id, &request.result(decision))
     }
 
     /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.
@@ -151,21 +151,21 @@ impl AgentConnection {
         request: &PermissionRequest,
         escalation: &Escalation<'_>,
     ) -> OutgoingLine {
-        self.pass_back(id, &request.escalated(escalation))
+        self.forward_result(id, &request.escalated(escalation))
     }
 
     /// The response to an `elicitation/create` with these params; forwards the client's result if there is one. Values
-    /// typed into secret fields are masked in the stored line, and learned as secrets for later lines.
+    /// typed into secret fields are redacted in the stored line, and learned as secrets for later lines.
     pub(crate) fn elicited(&mut self, id: &AgentRequestId, params: &str, decision: &Permit) -> OutgoingLine {
         let result = elicitation::result(decision);
-        let (masked, secrets) = elicitation::mask(params, &result);
+        let (redacted_result, secrets) = elicitation::redact(params, &result);
         for secret in &secrets {
             self.secrets.learn(secret);
         }
-        let kept = encode::response(&rpc_id(id), masked.as_deref().unwrap_or(&result));
-        let kept = self.secrets.remove_from_json(&kept).or(masked.map(|_| kept));
+        let redacted = encode::response(&rpc_id(id), redacted_result.as_deref().unwrap_or(&result));
+        let redacted = self.secrets.redact_json(&redacted).or(redacted_result.map(|_| redacted));
         let line = encode::response(&rpc_id(id), &result);
-        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
+        OutgoingLine { redacted, ..OutgoingLine::response(&self.peer, line) }
     }
 
     /// A permission request for a file or terminal request; `call` is the id for its tool call, and `old` the content
@@ -183,42 +183,42 @@ impl AgentConnection {
     /// The response to a file or terminal request. If the output is truncated, its stored form drops what may be the
     /// end of a secret.
     pub(crate) fn provide(&self, id: &AgentRequestId, answer: &ToolAnswer) -> OutgoingLine {
-        let sent = self.pass_back(id, &answer.result());
+        let sent = self.forward_result(id, &answer.result());
         match answer {
             ToolAnswer::Shown { output, truncated: true, exit } => {
                 let output = output.get(self.secrets.torn(output)..).unwrap_or_default().to_owned();
                 let shown = ToolAnswer::Shown { output, truncated: true, exit: exit.clone() };
-                let kept = self.pass_back(id, &shown.result());
-                OutgoingLine { kept: Some(kept.kept.unwrap_or(kept.line)), ..sent }
+                let response = self.forward_result(id, &shown.result());
+                OutgoingLine { redacted: Some(response.redacted.unwrap_or(response.line)), ..sent }
             }
             _ => sent,
         }
     }
 
-    /// The response with this result. It may contain client input, so known secrets are removed from the stored line.
-    pub(crate) fn pass_back(&self, id: &AgentRequestId, result: &str) -> OutgoingLine {
+    /// The response with this result. It may contain client input, so known secrets are redacted in the stored line.
+    pub(crate) fn forward_result(&self, id: &AgentRequestId, result: &str) -> OutgoingLine {
         self.redacted_response(encode::response(&rpc_id(id), result))
     }
 
     pub(super) fn redacted_response(&self, line: String) -> OutgoingLine {
-        let kept = self.secrets.remove_from_json(&line);
-        OutgoingLine { kept, ..OutgoingLine::response(&self.peer, line) }
+        let redacted = self.secrets.redact_json(&line);
+        OutgoingLine { redacted, ..OutgoingLine::response(&self.peer, line) }
     }
 
-    /// The text without secrets.
-    pub(crate) fn without_secrets(&self, words: &str) -> String {
-        self.secrets.remove_from_words(words).into_owned()
+    /// The redacted text.
+    pub(crate) fn redact(&self, words: &str) -> String {
+        self.secrets.redact_text(words).into_owned()
     }
 
     /// The text without secrets, and without what may be the end of a secret at its truncated start.
     pub(crate) fn without_torn_secrets(&self, words: &str) -> String {
-        self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
+        self.redact(words.get(self.secrets.torn(words)..).unwrap_or_default())
     }
 
     /// Takes the part of a growing text in which no secret can still be incomplete, without secrets.
     pub(crate) fn take_settled(&self, words: &mut String) -> String {
         let rest = words.split_off(self.secrets.settled(words));
-        self.without_secrets(&std::mem::replace(words, rest))
+        self.redact(&std::mem::replace(words, rest))
     }
 }
 
@@ -249,23 +249,30 @@ impl OutgoingLine {
         let id = peer.mint_id();
         let line = encode::request(&id, method, params);
         let method = method.into();
-        Self { peer: peer.clone(), id: Some(id), method, line, kept: None, kind: EventKind::Request }
+        Self { peer: peer.clone(), id: Some(id), method, line, redacted: None, kind: EventKind::Request }
     }
 
     pub(super) fn notification(peer: &Peer, method: &'static str, params: &str) -> Self {
         let line = encode::notification(method, params);
         let method = method.into();
-        Self { peer: peer.clone(), id: None, method, line, kept: None, kind: EventKind::Notification }
+        Self { peer: peer.clone(), id: None, method, line, redacted: None, kind: EventKind::Notification }
     }
 
     pub(super) fn response(peer: &Peer, line: String) -> Self {
-        Self { peer: peer.clone(), id: None, method: "".into(), line, kept: None, kind: EventKind::Response }
+        Self {
+            peer: peer.clone(),
+            id: None,
+            method: "".into(),
+            line,
+            redacted: None,
+            kind: EventKind::Response,
+        }
     }
 
     /// The same request; its stored line has these params instead of its own.
     #[must_use]
     pub(crate) fn kept_with(mut self, params: &str) -> Self {
-        self.kept = self.id.as_ref().map(|id| encode::request(id, &self.method, params));
+        self.redacted = self.id.as_ref().map(|id| encode::request(id, &self.method, params));
         self
     }
 
@@ -288,8 +295,8 @@ impl OutgoingLine {
     }
 
     /// The line as stored: without secret values.
-    pub fn kept(&self) -> RedactedLine {
-        let body = self.kept.as_deref().unwrap_or(&self.line).into();
+    pub fn redacted(&self) -> RedactedLine {
+        let body = self.redacted.as_deref().unwrap_or(&self.line).into();
         RedactedLine { direction: Direction::ToAgent, kind: self.kind, body }
     }
 }

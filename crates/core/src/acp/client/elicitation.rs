@@ -26,33 +26,33 @@ pub(super) fn result(decision: &Permit) -> String {
     to_json(&acp::CreateElicitationResponse::new(action))
 }
 
-/// Masks the values of secret fields, of any length and at any depth. Returns the masked result, if anything was
-/// masked, and the secret texts.
-pub(super) fn mask(params: &str, result: &str) -> (Option<String>, Vec<String>) {
+/// Redacts the values of secret fields, of any length and at any depth. Returns the redacted result, if anything was
+/// redacted, and the secret texts.
+pub(super) fn redact(params: &str, result: &str) -> (Option<String>, Vec<String>) {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let mut result: Value = serde_json::from_str(result).unwrap_or_default();
-    let (mut found, mut is_masked) = (Vec::new(), false);
+    let (mut found, mut is_redacted) = (Vec::new(), false);
     for (key, value) in result.get_mut("content").and_then(Value::as_object_mut).into_iter().flatten() {
         let is_secret = is_secret_field(key, &params["requestedSchema"]["properties"][key]);
-        is_masked |= mask_value(value, is_secret, &mut found);
+        is_redacted |= redact_value(value, is_secret, &mut found);
     }
-    (is_masked.then(|| result.to_string()), found)
+    (is_redacted.then(|| result.to_string()), found)
 }
 
-/// Masks every text and number of a secret value, and members with secret names inside any other value. Returns whether
-/// it masked anything.
-fn mask_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bool {
+/// Redacts every text and number of a secret value, and members with secret names inside any other value. Returns whether
+/// it redacted anything.
+fn redact_value(value: &mut Value, is_secret: bool, found: &mut Vec<String>) -> bool {
     match value {
         Value::String(text) if is_secret => found.push(std::mem::take(text)),
         Value::Number(_) if is_secret => {}
         Value::Array(values) => {
-            return values.iter_mut().fold(false, |any, value| mask_value(value, is_secret, found) | any);
+            return values.iter_mut().fold(false, |any, value| redact_value(value, is_secret, found) | any);
         }
         Value::Object(members) => {
-            let mask = |any, (key, value): (&String, &mut Value)| {
-                mask_value(value, is_secret || is_secret_name(key), found) | any
+            let redact = |any, (key, value): (&String, &mut Value)| {
+                redact_value(value, is_secret || is_secret_name(key), found) | any
             };
-            return members.iter_mut().fold(false, mask);
+            return members.iter_mut().fold(false, redact);
         }
         Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => return false,
     }
@@ -84,16 +84,16 @@ mod tests {
     fn a_secret_is_found_however_deep_it_was_filled_in() {
         let schema = r#"{"requestedSchema":{"properties":{"login":{"writeOnly":true}}}}"#;
         let filled = r#"{"action":"accept","content":{"login":{"user":["u1"],"pin":7},"way":{"password":"hunter2","n":"x"},"note":"hi"}}"#;
-        let (masked, found) = mask(schema, filled);
+        let (redacted, found) = redact(schema, filled);
         let content = serde_json::json!({
             "login": { "user": ["[secret]"], "pin": "[secret]" },
             "way": { "password": "[secret]", "n": "x" },
             "note": "hi",
         });
         let expected = serde_json::json!({ "action": "accept", "content": content });
-        assert_eq!(serde_json::from_str::<Value>(&masked.unwrap()).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Value>(&redacted.unwrap()).unwrap(), expected);
         assert_eq!(found, ["u1", "hunter2"]);
-        assert_eq!(mask(schema, r#"{"action":"accept","content":{"note":"hi"}}"#), (None, Vec::new()));
+        assert_eq!(redact(schema, r#"{"action":"accept","content":{"note":"hi"}}"#), (None, Vec::new()));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) struct ForwardMethod<'a> {
 
 /// A forwarded client request without a response.
 pub(super) struct PendingForward {
-    pass: ForwardId,
+    id: ForwardId,
     request: RpcId,
     /// The setting it chooses, if any.
     chosen: Option<SettingChoice>,
@@ -58,11 +58,11 @@ impl AgentConnection {
         session: &AcpSessionId,
     ) -> Result<OutgoingLine, AgentError> {
         let (method, params) = settings::request(setting, session, self.version);
-        self.passing(method)?.request(ForwardId::OURS, session, &params)
+        self.forwarding(method)?.request(ForwardId::OURS, session, &params)
     }
 
     /// A method to forward a client's request with, if the agent offers it.
-    pub(crate) fn passing(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
+    pub(crate) fn forwarding(&mut self, method: &str) -> Result<ForwardMethod<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_model" => self.version == ProtocolVersion::V1 && self.offered.models.is_some(),
@@ -79,23 +79,27 @@ impl AgentConnection {
     }
 
     /// The line that withdraws a client's request; `None` if the agent has responded.
-    pub(crate) fn withdraw(&self, pass: ForwardId) -> Option<OutgoingLine> {
-        let PendingForward { request, .. } = self.passed.iter().find(|passed| passed.pass == pass)?;
+    pub(crate) fn withdraw(&self, forward: ForwardId) -> Option<OutgoingLine> {
+        let PendingForward { request, .. } = self.forwards.iter().find(|pending| pending.id == forward)?;
         let params = format!(r#"{{"requestId":{request}}}"#);
         Some(OutgoingLine::notification(&self.peer, "$/cancel_request", &params))
     }
 
     /// The response to a forwarded request, which may change the offer; `None` if the id belongs to no such request.
-    pub(super) fn take_passed(
+    pub(super) fn take_forwarded(
         &mut self,
         id: &RpcId,
         method: &str,
         message: &RpcMessage,
     ) -> Option<AgentResponse> {
-        let index = self.passed.iter().position(|passed| passed.request == *id)?;
-        let PendingForward { pass, chosen, session, .. } = self.passed.swap_remove(index);
+        let index = self.forwards.iter().position(|pending| pending.request == *id)?;
+        let PendingForward { id: forward, chosen, session, .. } = self.forwards.swap_remove(index);
         let Some(result) = message.result() else {
-            return Some(AgentResponse::Passed(pass, Err(refusal(self.speaker(), method, message)), None));
+            return Some(AgentResponse::Forwarded(
+                forward,
+                Err(refusal(self.speaker(), method, message)),
+                None,
+            ));
         };
         let changed = match chosen {
             Some(SettingChoice::Mode(mode)) => Ok(self.offered.in_mode(&mode)),
@@ -111,7 +115,7 @@ impl AgentConnection {
             Err(problem) => {
                 let (agent, method) = (self.agent.clone(), method.to_owned());
                 let error = AgentError::BadAnswer { agent, method, problem: problem.to_owned() };
-                return Some(AgentResponse::Passed(pass, Err(error), None));
+                return Some(AgentResponse::Forwarded(forward, Err(error), None));
             }
         };
         // A change that the agent reported in its own update is already in effect.
@@ -121,7 +125,7 @@ impl AgentConnection {
             Some(encode::notification("session/update", &params).into())
         });
         self.offer(changed);
-        Some(AgentResponse::Passed(pass, Ok(result.into()), update))
+        Some(AgentResponse::Forwarded(forward, Ok(result.into()), update))
     }
 }
 
@@ -129,7 +133,7 @@ impl ForwardMethod<'_> {
     /// Builds the request for this session; all other params are the client's, unchanged.
     pub(crate) fn request(
         self,
-        pass: ForwardId,
+        forward: ForwardId,
         session: &AcpSessionId,
         params: &str,
     ) -> Result<OutgoingLine, AgentError> {
@@ -147,19 +151,19 @@ impl ForwardMethod<'_> {
         let request = connection.peer.mint_id();
         let line = encode::request(&request, &method, &params);
         // Params from the encoded line, so that secrets are found at their place in it.
-        let kept = match RpcMessage::parse(line.as_str()) {
-            Ok(message) => connection.secrets.remove_from_call(message.line(), &method, message.params()),
+        let redacted = match RpcMessage::parse(line.as_str()) {
+            Ok(message) => connection.secrets.redact_call(message.line(), &method, message.params()),
             Err(_) => None,
         };
         let session = to_json(session).into();
-        connection.passed.push(PendingForward { pass, request: request.clone(), chosen, session });
+        connection.forwards.push(PendingForward { id: forward, request: request.clone(), chosen, session });
         let peer = connection.peer.clone();
         Ok(OutgoingLine {
             peer,
             id: Some(request),
             method: method.into_string().into(),
             line,
-            kept,
+            redacted,
             kind: EventKind::Request,
         })
     }

@@ -64,9 +64,9 @@ pub struct AgentConnection {
     login_ways: Option<Box<str>>,
     offered: Arc<SessionOffer>,
     /// Forwarded client requests without a response.
-    passed: Vec<forward::PendingForward>,
-    /// Inquiries without a response.
-    inquiries: Vec<RpcId>,
+    forwards: Vec<forward::PendingForward>,
+    /// Queries without a response.
+    queries: Vec<RpcId>,
     tools: KnownTools,
     /// The sessions of its sub-agents.
     children: ChildSessions,
@@ -83,8 +83,19 @@ pub struct RedactedLine {
     pub direction: Direction,
     /// Its kind.
     pub kind: EventKind,
-    /// The line.
-    pub body: Arc<str>,
+    body: Arc<str>,
+}
+
+impl RedactedLine {
+    /// A line whose body has no secrets: the caller redacted it, or wrote it itself.
+    pub(crate) fn assume_redacted(direction: Direction, kind: EventKind, body: Arc<str>) -> Self {
+        Self { direction, kind, body }
+    }
+
+    /// The redacted line.
+    pub fn body(&self) -> &Arc<str> {
+        &self.body
+    }
 }
 
 /// The session's state when a message arrives, needed to interpret it.
@@ -119,15 +130,15 @@ pub enum ParsedMessage {
     /// A file or terminal request, with the params as the agent wrote them.
     Tool(AgentRequestId, ToolRequest, Arc<str>),
     /// The connection to a remote agent was lost or restored.
-    Way(RemoteLinkState),
+    LinkState(RemoteLinkState),
     /// The agent withdrew a request.
     Withdrawn(AgentRequestId),
     /// A request that is refused, with the error.
     Refused(AgentRequestId, RpcError),
     /// A response to one of our requests.
     Answer(AgentResponse),
-    /// A response to an inquiry, which is not part of the session.
-    Inquired(RpcId, AgentResponse),
+    /// A response to a query, which is not part of the session.
+    QueryAnswer(RpcId, AgentResponse),
     /// Nothing to act on: another notification, or a response to no request.
     Nothing,
 }
@@ -151,10 +162,10 @@ impl ParsedMessage {
             | Self::Refused(ask, _) => Some(ask),
             Self::Update(_)
             | Self::State(..)
-            | Self::Way(_)
+            | Self::LinkState(_)
             | Self::Withdrawn(_)
             | Self::Answer(_)
-            | Self::Inquired(..)
+            | Self::QueryAnswer(..)
             | Self::Nothing => None,
         }
     }
@@ -230,8 +241,8 @@ impl AgentConnection {
 
     fn interpret(&mut self, inbound: &InboundMessage, known: MessageContext<'_>) -> ReceivedMessage {
         let mut line = inbound_line(inbound, &mut self.secrets);
-        let clean = clean_message(inbound, &line);
-        let message = clean.as_ref().unwrap_or_else(|| inbound.message());
+        let redacted = redacted_message(inbound, &line);
+        let message = redacted.as_ref().unwrap_or_else(|| inbound.message());
         let params = message.params().unwrap_or("null");
         let is_foreign = |session| is_foreign(params, session);
         if line.kind == EventKind::Update {
@@ -251,16 +262,16 @@ impl AgentConnection {
                 Some(acpx_peer::STATE) if !known.session.is_some_and(is_foreign) => {
                     self.state(message.params().unwrap_or("null")).unwrap_or(ParsedMessage::Nothing)
                 }
-                Some(acpx_peer::AWAY) => ParsedMessage::Way(RemoteLinkState::Gone),
-                Some(acpx_peer::BACK) => ParsedMessage::Way(RemoteLinkState::There),
+                Some(acpx_peer::AWAY) => ParsedMessage::LinkState(RemoteLinkState::Gone),
+                Some(acpx_peer::BACK) => ParsedMessage::LinkState(RemoteLinkState::There),
                 _ => ParsedMessage::Nothing,
             },
             InboundMessage::Notification(_) | InboundMessage::Stray(_) => ParsedMessage::Nothing,
             InboundMessage::Request { id, message: written } => {
                 self.request(id, message, written, known.session)
             }
-            InboundMessage::Response { id, method, .. } if self.take_inquiry(id) => {
-                ParsedMessage::Inquired(id.clone(), responses::read(self.speaker(), method, message))
+            InboundMessage::Response { id, method, .. } if self.take_query(id) => {
+                ParsedMessage::QueryAnswer(id.clone(), responses::read(self.speaker(), method, message))
             }
             InboundMessage::Response { id, method, .. } => {
                 ParsedMessage::Answer(self.answered(id, method, message))
@@ -270,8 +281,8 @@ impl AgentConnection {
     }
 
     fn answered(&mut self, id: &RpcId, method: &str, message: &RpcMessage) -> AgentResponse {
-        if let Some(passed) = self.take_passed(id, method, message) {
-            return passed;
+        if let Some(response) = self.take_forwarded(id, method, message) {
+            return response;
         }
         if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
             self.tools = KnownTools::new(matches!(method, "session/load" | "session/resume"));
@@ -434,16 +445,16 @@ fn inbound_line(inbound: &InboundMessage, secrets: &mut Secrets) -> RedactedLine
         InboundMessage::Notification(_) => EventKind::Notification,
         InboundMessage::Response { .. } | InboundMessage::Stray(_) => EventKind::Response,
     };
-    let kept = match message.method() {
-        Some(method) => secrets.remove_from_call(message.line(), method, message.params()),
-        None => secrets.remove_from_json(message.line()),
+    let redacted = match message.method() {
+        Some(method) => secrets.redact_call(message.line(), method, message.params()),
+        None => secrets.redact_json(message.line()),
     };
-    let body = kept.map_or_else(|| message.line().clone(), Arc::from);
+    let body = redacted.map_or_else(|| message.line().clone(), Arc::from);
     RedactedLine { direction: Direction::FromAgent, kind, body }
 }
 
 /// The message as stored, if redaction changed it. We act on the stored message, so that no secret reaches an error.
-fn clean_message(inbound: &InboundMessage, line: &RedactedLine) -> Option<RpcMessage> {
+fn redacted_message(inbound: &InboundMessage, line: &RedactedLine) -> Option<RpcMessage> {
     let is_another = !Arc::ptr_eq(&line.body, inbound.message().line());
     if is_another { RpcMessage::parse(line.body.clone()).ok() } else { None }
 }

@@ -30,7 +30,7 @@ pub enum AgentResponse {
     Inserted(Arc<str>),
     /// To a forwarded client request: the agent's result, and an update line for a change that the agent itself did not
     /// report.
-    Passed(ForwardId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
+    Forwarded(ForwardId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.

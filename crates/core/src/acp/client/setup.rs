@@ -106,8 +106,8 @@ impl AgentConnection {
                 &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
                 &extra,
             );
-            let kept = encode::request(id, method, &params);
-            outgoing.kept = Some(self.secrets.remove_from_json(&kept).unwrap_or(kept));
+            let redacted = encode::request(id, method, &params);
+            outgoing.redacted = Some(self.secrets.redact_json(&redacted).unwrap_or(redacted));
         }
         Ok(outgoing)
     }

@@ -16,7 +16,7 @@ use super::known_tools::KnownTools;
 use super::responses;
 use super::responses::AnswerSource;
 use super::to_json;
-use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, clean_message, inbound_line};
+use super::{AgentConnection, Capabilities, OutgoingLine, RedactedLine, inbound_line, redacted_message};
 use crate::acp::acpx_peer;
 
 /// How many bytes an agent may send before it replies to `initialize`.
@@ -41,7 +41,7 @@ pub struct InitializeFailure {
 
 impl AgentConnection {
     /// Sends `initialize` with this protocol version and waits for the reply; the caller sets the timeout. The agent
-    /// may choose an older version. The secrets were given to the agent and are removed from every stored line.
+    /// may choose an older version. The secrets were given to the agent and are redacted in every stored line.
     /// `client` is what to forward of the client's capabilities.
     pub async fn start(
         agent: &str,
@@ -67,7 +67,7 @@ impl AgentConnection {
         match initialize(agent, (version, &params), &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
-                let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
+                let (offered, forwards, queries) = (Arc::default(), Vec::new(), Vec::new());
                 let login_ways = join_login_methods(&login_ways(&answer)).map(Into::into);
                 let is_host = acpx_peer::is_host(&answer);
                 let connection = Self {
@@ -80,8 +80,8 @@ impl AgentConnection {
                     profile: Arc::new(Profiles::built_in().any().clone()),
                     login_ways,
                     offered,
-                    passed,
-                    inquiries,
+                    forwards,
+                    queries,
                     tools,
                     children: ChildSessions::default(),
                     secrets,
@@ -103,17 +103,17 @@ async fn initialize(
     lines: &mut Vec<RedactedLine>,
 ) -> Result<(ProtocolVersion, Capabilities, Arc<str>), Option<AgentError>> {
     let mut outgoing = OutgoingLine::request(peer, "initialize", params);
-    outgoing.kept = secrets.remove_from_json(&outgoing.line);
-    lines.push(outgoing.kept());
+    outgoing.redacted = secrets.redact_json(&outgoing.line);
+    lines.push(outgoing.redacted());
     outgoing.send().await.map_err(|_| None)?;
     let mut received = 0;
     while let Some(inbound) = incoming.recv().await {
         received += inbound.message().line().len() as u64;
         let line = inbound_line(&inbound, secrets);
         if let InboundMessage::Response { message, .. } = &inbound {
-            let clean = clean_message(&inbound, &line);
+            let redacted = redacted_message(&inbound, &line);
             lines.push(line);
-            let message = clean.as_ref().unwrap_or(message);
+            let message = redacted.as_ref().unwrap_or(message);
             let (version, capabilities) = read_answer(version, agent, message).map_err(Some)?;
             return Ok((version, capabilities, message.result().unwrap_or("null").into()));
         }
@@ -137,7 +137,7 @@ async fn initialize(
 async fn refuse(peer: &Peer, id: &RpcId, message: &RpcMessage, lines: &mut Vec<RedactedLine>) {
     let error = RpcError::method_not_found(message.method().unwrap_or_default());
     let refusal = OutgoingLine::response(peer, encode::error_response(id, &error));
-    lines.push(refusal.kept());
+    lines.push(refusal.redacted());
     // If the agent has exited, the next receive reports it.
     drop(refusal.send().await);
 }

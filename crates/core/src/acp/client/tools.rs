@@ -212,12 +212,12 @@ impl ToolRequest {
                     if is_secret_name(name) {
                         json!({ "name": name })
                     } else {
-                        json!({ "name": name, "value": secrets.remove_from_words(value) })
+                        json!({ "name": name, "value": secrets.redact_text(value) })
                     }
                 };
                 let variables: Vec<Value> = env.iter().map(variable).collect();
-                let command = secrets.remove_from_words(command);
-                let args: Vec<_> = args.iter().map(|arg| secrets.remove_from_words(arg)).collect();
+                let command = secrets.redact_text(command);
+                let args: Vec<_> = args.iter().map(|arg| secrets.redact_text(arg)).collect();
                 fields
                     .title(format!("Run {}", command_line(&command, args.iter().map(|arg| &**arg))))
                     .kind(acp::ToolKind::Execute)

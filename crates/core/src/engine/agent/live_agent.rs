@@ -108,7 +108,7 @@ pub(crate) async fn start(
         // Agents refuse a second process on the same session as "busy".
         drop(exited.wait_for(|exited| *exited).await);
     }
-    // The secrets of this login are masked in the agent's lines, even if the client logs in or out during the start.
+    // The secrets of this login are redacted in the agent's lines, even if the client logs in or out during the start.
     launch.logged_in = launch.logged_in.as_it_is();
     let told = launch.public_paths(&shared.disk).await;
     let files = Files::new(launch.roots(&shared.disk).await?, shared.disk.clone());
@@ -356,7 +356,7 @@ impl LiveAgent {
     /// The last lines of its stderr.
     async fn redacted_stderr(&mut self) -> Vec<String> {
         let words = self.process.last_words().await;
-        words.iter().map(|line| self.connection.without_secrets(line)).collect()
+        words.iter().map(|line| self.connection.redact(line)).collect()
     }
 
     /// Ends the agent: writes the queued lines, closes its stdin, and reads its remaining output so that it can finish.
@@ -438,11 +438,11 @@ impl LaunchSpec {
     /// Masks the secret values that the agent was given.
     fn censor(&self, said: &[String]) -> Vec<String> {
         let secrets = self.secrets();
-        said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
+        said.iter().map(|line| secrets.redact_text(line).into_owned()).collect()
     }
 
     /// Variables whose names mark a secret and whose values are existing paths, such as that of a credentials file.
-    /// They are not masked, because the agent's messages about files must still name them. A path that is not found, or
+    /// They are not redacted, because the agent's messages about files must still name them. A path that is not found, or
     /// not in time, stays a secret.
     async fn public_paths(&self, disk: &Disk) -> Vec<OsString> {
         let mut told = Vec::new();
@@ -541,7 +541,7 @@ mod tests {
     use crate::tools::Environment;
 
     #[tokio::test]
-    async fn secret_environment_values_are_masked_and_ordinary_ones_are_not() {
+    async fn secret_environment_values_are_redacted_and_ordinary_ones_are_not() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().to_str().unwrap();
         let both = format!("{home}:/k4+Ab+in-base64");

@@ -20,7 +20,7 @@ use super::launch_spec::LaunchSpec;
 use crate::engine::permissions::dispatch::elicited;
 use crate::engine::permissions::request::{DecisionEvent, PendingDecisions, RequestDetails, ResponderSender};
 
-/// Params for masking the stored reply to an elicitation. None are needed: when a user answers, no line is stored.
+/// Params for redacting the stored reply to an elicitation. None are needed: when a user answers, no line is stored.
 const NOTHING_KEPT: &str = "null";
 /// How many bytes an agent may send during an automatic login.
 const MOST_BYTES: u64 = 1 << 20;
@@ -46,7 +46,7 @@ pub(crate) async fn at_start(
     let method = request.method().to_owned();
     let mut room = MOST_BYTES;
     let keep = |line: RedactedLine| {
-        room = room.saturating_sub(line.body.len() as u64);
+        room = room.saturating_sub(line.body().len() as u64);
         lines.push(line);
         room > 0
     };
@@ -95,7 +95,7 @@ pub(crate) async fn ask(
     responder: Option<&ResponderSender>,
     mut keep: impl FnMut(RedactedLine) -> bool,
 ) -> Result<Result<(), AgentError>, LoginReplyError> {
-    keep(request.kept());
+    keep(request.redacted());
     request.send().await.map_err(|_| LoginReplyError::Gone)?;
     let mut questions = PendingDecisions::default();
     loop {
@@ -113,7 +113,7 @@ pub(crate) async fn ask(
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
                         let (waits, since) = (false, None);
                         let asked = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
-                        questions.put(ask, asked, responder);
+                        questions.send(ask, asked, responder);
                         continue;
                     }
                     // A login needs no permissions.
@@ -129,22 +129,22 @@ pub(crate) async fn ask(
                     }
                     ParsedMessage::Update(_)
                     | ParsedMessage::State(..)
-                    | ParsedMessage::Way(_)
+                    | ParsedMessage::LinkState(_)
                     | ParsedMessage::Answer(_)
-                    | ParsedMessage::Inquired(..)
+                    | ParsedMessage::QueryAnswer(..)
                     | ParsedMessage::Nothing => continue,
                 }
             }
             consulted = questions.next() => match consulted {
-                DecisionEvent::Said(ask, decision) => {
+                DecisionEvent::Decided(ask, decision) => {
                     let permit = decision.map_or(Permit::Declined, elicited);
                     connection.elicited(&ask, NOTHING_KEPT, &permit)
                 }
                 // No session waits for it.
-                DecisionEvent::Put(_) => continue,
+                DecisionEvent::Pending(_) => continue,
             },
         };
-        keep(answer.kept());
+        keep(answer.redacted());
         answer.send().await.map_err(|_| LoginReplyError::Gone)?;
     }
 }

@@ -83,7 +83,7 @@ impl RemoteHostState {
             update,
             Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
         );
-        is_users && own_prompt(record, &line.body).is_some_and(|prompt| self.asked.contains(&prompt))
+        is_users && own_prompt(record, line.body()).is_some_and(|prompt| self.asked.contains(&prompt))
     }
 
     /// Notes that the connection was lost or re-established; the fact to store, if that is new.
@@ -96,7 +96,7 @@ impl RemoteHostState {
     /// Notes which prompt of ours the remote host works on, and whether that was cancelled here.
     pub(crate) fn note_state(&mut self, record: &RecordId, state: &AgentState, line: &RedactedLine) {
         let is_at_work = *state == AgentState::Working;
-        self.works_on = own_prompt(record, &line.body).filter(|_| is_at_work);
+        self.works_on = own_prompt(record, line.body()).filter(|_| is_at_work);
         self.is_unwanted = self.works_on.is_some() && self.works_on == self.stopped;
     }
 

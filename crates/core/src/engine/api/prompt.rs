@@ -114,13 +114,13 @@ impl Prompt {
 
 /// An accepted prompt: it is persisted and will be sent.
 #[derive(Debug)]
-pub struct TurnTicket {
+pub struct TurnHandle {
     /// Its turn.
     pub turn: TurnId,
     /// The client's request id.
     pub request: RequestId,
     pub(crate) inserted: oneshot::Receiver<TurnInsertion>,
-    pub(crate) over: oneshot::Receiver<TurnEnd>,
+    pub(crate) ended: oneshot::Receiver<TurnEnd>,
     pub(crate) record: RecordId,
     pub(crate) exit_reason: ExitReasonCell,
 }
@@ -155,7 +155,7 @@ impl TurnEnd {
     }
 }
 
-impl TurnTicket {
+impl TurnHandle {
     /// Waits until the prompt is part of the conversation: it is being sent, and a version 2 agent has accepted it.
     /// `None` if it never is, because it failed or was cancelled first.
     pub(crate) async fn inserted(&mut self) -> Option<TurnInsertion> {
@@ -163,13 +163,13 @@ impl TurnTicket {
     }
 
     /// Waits for the turn to end. Dropping this does not end the turn.
-    pub async fn over(self) -> Result<Turn, SessionError> {
+    pub async fn finished(self) -> Result<Turn, SessionError> {
         self.end().await.map(|end| end.turn)
     }
 
     /// Waits for the turn to end, and returns the event that ended it and the agent's full result too.
     pub async fn end(self) -> Result<TurnEnd, SessionError> {
-        self.over.await.map_err(|_| self.exit_reason.error(&self.record))
+        self.ended.await.map_err(|_| self.exit_reason.error(&self.record))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::machine::{SessionMachine, WakeOutcome};
 use crate::model::{AbsolutePath, AcpSessionId, Lifecycle, Lineage, Record, RecordId, Seq, TurnId};
 use crate::store::StoreError;
 
-use crate::engine::session::journal::{NewRecord, Past};
+use crate::engine::session::journal::{CopiedHistory, NewRecord};
 use crate::engine::{Engine, NewSession, RestoreSession, Session, SessionError, UnclaimedSession};
 
 /// How many bytes of a conversation can be copied. The copy is in memory until it is stored in one transaction.
@@ -59,7 +59,7 @@ impl Engine {
                 None => {}
             }
             let machine = SessionMachine::adopting(new.agent.label(), session.clone(), self.now());
-            match self.make(record.clone(), machine, new.clone(), Past::default(), pending()).await {
+            match self.make(record.clone(), machine, new.clone(), CopiedHistory::default(), pending()).await {
                 // Another caller was faster.
                 Err(SessionError::Busy(_)) => {}
                 Err(error) => return Err(error),
@@ -108,17 +108,17 @@ impl Engine {
         if has_work || !self.0.shared.store.open_turns(of.clone()).await?.is_empty() {
             return Err(SessionError::Busy(of.clone()));
         }
-        let past = self.past_of(&kept).await?;
+        let history = self.history_of(&kept).await?;
         let record = RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
-        let (machine, copied) = (SessionMachine::forking(&kept), past.last_seq());
-        let (session, unclaimed, _) = self.make(record, machine, new, past, pending()).await?;
+        let (machine, copied) = (SessionMachine::forking(&kept), history.last_seq());
+        let (session, unclaimed, _) = self.make(record, machine, new, history, pending()).await?;
         Ok(Forked { session, unclaimed, copied })
     }
 
     /// All stored events and turns of a record.
-    async fn past_of(&self, kept: &Record) -> Result<Past, SessionError> {
+    async fn history_of(&self, kept: &Record) -> Result<CopiedHistory, SessionError> {
         let store = &self.0.shared.store;
-        let mut past = Past { title: kept.title.clone(), ..Past::default() };
+        let mut history = CopiedHistory { title: kept.title.clone(), ..CopiedHistory::default() };
         let (mut from, mut bytes) = (Seq::FIRST, 0);
         while Some(from) <= kept.last_seq {
             let page = store.events(kept.id.clone(), from, PAGE).await?;
@@ -128,11 +128,11 @@ impl Engine {
             if bytes > LONGEST {
                 return Err(SessionError::TooLong { record: kept.id.clone(), limit: LONGEST });
             }
-            past.events.extend(page.into_iter().filter(|event| Some(event.seq) <= kept.last_seq));
+            history.events.extend(page.into_iter().filter(|event| Some(event.seq) <= kept.last_seq));
         }
         for number in 1..=kept.last_turn.map_or(0, |turn| turn.0) {
-            past.turns.extend(store.turn_numbered(kept.id.clone(), TurnId(number)).await?);
+            history.turns.extend(store.turn_numbered(kept.id.clone(), TurnId(number)).await?);
         }
-        Ok(past)
+        Ok(history)
     }
 }

@@ -17,7 +17,7 @@ use crate::engine::agent::live_agent::LiveAgent;
 
 /// The result of probing an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Examination {
+pub struct ProbeReport {
     /// Its name and version.
     pub info: AgentInfo,
     /// The negotiated protocol version.
@@ -33,10 +33,10 @@ pub struct Examination {
     /// The time from the start of its process to its reply to `initialize`.
     pub started_in: Duration,
     /// The outcome of `session/new` without MCP servers.
-    pub trial: Trial,
+    pub trial: SessionTrial,
     /// The outcome of `session/new` with each single MCP server, by name. Skipped if the session without servers
     /// failed, and after a server for which the agent did not reply.
-    pub servers: Vec<(String, Trial)>,
+    pub servers: Vec<(String, SessionTrial)>,
     /// The outcome of ending it.
     pub ended: TerminationOutcome,
     /// How long ending it took.
@@ -47,7 +47,7 @@ pub struct Examination {
 
 /// The outcome of `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trial {
+pub enum SessionTrial {
     /// The agent created a session.
     Made {
         /// How long it took.
@@ -60,7 +60,7 @@ pub enum Trial {
 }
 
 /// Probes an agent, and ends it.
-pub(super) async fn examine(mut alone: StandaloneAgent) -> Examination {
+pub(super) async fn probe_agent(mut alone: StandaloneAgent) -> ProbeReport {
     let connection = &alone.agent.connection;
     let (info, profile) = (connection.info(), AgentProfile::clone(connection.profile()));
     let (protocol, capabilities) = (connection.version(), connection.capabilities().clone());
@@ -80,7 +80,7 @@ pub(super) async fn examine(mut alone: StandaloneAgent) -> Examination {
     };
     let ended_in = begun.elapsed();
     let (trial, servers) = tried.with(&error);
-    Examination {
+    ProbeReport {
         info,
         protocol,
         capabilities,
@@ -97,19 +97,20 @@ pub(super) async fn examine(mut alone: StandaloneAgent) -> Examination {
 }
 
 /// The trials so far. `None` means that the agent exited during that trial, which was then the last.
-struct Tried {
-    plain: Option<Trial>,
-    servers: Vec<(String, Option<Trial>)>,
+struct TrialResults {
+    plain: Option<SessionTrial>,
+    servers: Vec<(String, Option<SessionTrial>)>,
 }
 
-impl Tried {
+impl TrialResults {
     fn has_exited(&self) -> bool {
         self.plain.is_none() || self.servers.iter().any(|(_, trial)| trial.is_none())
     }
 
     /// The final trials, with how the agent exited, if it did.
-    fn with(self, error: &AgentError) -> (Trial, Vec<(String, Trial)>) {
-        let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
+    fn with(self, error: &AgentError) -> (SessionTrial, Vec<(String, SessionTrial)>) {
+        let known =
+            |trial: Option<SessionTrial>| trial.unwrap_or_else(|| SessionTrial::Refused(error.clone()));
         let servers = self.servers.into_iter().map(|(name, trial)| (name, known(trial)));
         (known(self.plain), servers.collect())
     }
@@ -121,18 +122,18 @@ async fn try_all(
     launch: &LaunchSpec,
     limit: Duration,
     unresponsive: &AgentError,
-) -> Tried {
+) -> TrialResults {
     let mut plain = None;
     let mut servers = Vec::new();
     let each =
         launch.mcp_servers.list.iter().map(|server| (Some(&server.name), std::slice::from_ref(server)));
     for (name, list) in [(None, &[][..])].into_iter().chain(each) {
         let tried = timeout(limit, try_session(agent, launch, list)).await;
-        let trial = tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive.clone())));
+        let trial = tried.unwrap_or_else(|_| Some(SessionTrial::Refused(unresponsive.clone())));
         let is_last = match &trial {
             None => true,
-            Some(Trial::Refused(error)) => name.is_none() || error == unresponsive,
-            Some(Trial::Made { .. }) => false,
+            Some(SessionTrial::Refused(error)) => name.is_none() || error == unresponsive,
+            Some(SessionTrial::Made { .. }) => false,
         };
         match name {
             Some(name) => servers.push((name.clone(), trial)),
@@ -142,11 +143,15 @@ async fn try_all(
             break;
         }
     }
-    Tried { plain, servers }
+    TrialResults { plain, servers }
 }
 
 /// Creates a session and removes it; `None` if the agent exits first.
-async fn try_session(agent: &mut LiveAgent, launch: &LaunchSpec, servers: &[McpServer]) -> Option<Trial> {
+async fn try_session(
+    agent: &mut LiveAgent,
+    launch: &LaunchSpec,
+    servers: &[McpServer],
+) -> Option<SessionTrial> {
     let session = SessionWorkspace {
         cwd: &launch.cwd,
         additional_directories: &[],
@@ -155,7 +160,7 @@ async fn try_session(agent: &mut LiveAgent, launch: &LaunchSpec, servers: &[McpS
     };
     let request = match agent.connection.new_session(session) {
         Ok(request) => request,
-        Err(error) => return Some(Trial::Refused(error)),
+        Err(error) => return Some(SessionTrial::Refused(error)),
     };
     let begun = Instant::now();
     match ask(agent, request).await? {
@@ -164,9 +169,9 @@ async fn try_session(agent: &mut LiveAgent, launch: &LaunchSpec, servers: &[McpS
             let offered = agent.connection.offered();
             let modes = offered.modes.is_some() || offered.config_options.is_some();
             take_back(agent, &session).await?;
-            Some(Trial::Made { within, modes })
+            Some(SessionTrial::Made { within, modes })
         }
-        AgentResponse::Opened(Err(error)) => Some(Trial::Refused(error)),
+        AgentResponse::Opened(Err(error)) => Some(SessionTrial::Refused(error)),
         _ => None,
     }
 }
@@ -200,9 +205,9 @@ async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentRespon
             ParsedMessage::Answer(_)
             | ParsedMessage::Update(_)
             | ParsedMessage::State(..)
-            | ParsedMessage::Way(_)
+            | ParsedMessage::LinkState(_)
             | ParsedMessage::Withdrawn(_)
-            | ParsedMessage::Inquired(..)
+            | ParsedMessage::QueryAnswer(..)
             | ParsedMessage::Nothing => continue,
         };
         answer.send().await.ok()?;

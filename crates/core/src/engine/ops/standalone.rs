@@ -15,7 +15,7 @@ use crate::acp::Capabilities;
 use crate::acp::client::{AgentConnection, OutgoingLine};
 use crate::model::AgentError;
 
-use super::probe::{self, Examination};
+use super::probe::{self, ProbeReport};
 use crate::engine::agent::launch_spec::LaunchSpec;
 use crate::engine::agent::live_agent::{self, AgentExitReport, FailedStart, LiveAgent};
 use crate::engine::agent::{initialize_cache, login};
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// Probes an agent without a prompt. Returns an error if it cannot be started.
-    pub async fn examine(&self, with: NewSession) -> Result<Examination, SessionError> {
-        Ok(probe::examine(StandaloneAgent::start(self, LaunchSpec::alone(with)).await?).await)
+    pub async fn probe(&self, with: NewSession) -> Result<ProbeReport, SessionError> {
+        Ok(probe::probe_agent(StandaloneAgent::start(self, LaunchSpec::alone(with)).await?).await)
     }
 }

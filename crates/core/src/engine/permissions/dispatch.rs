@@ -122,12 +122,12 @@ impl Permissions {
         responder: Option<&ResponderSender>,
     ) {
         if self.is_pending(&ask) {
-            self.decisions.put(ask, details, responder);
+            self.decisions.send(ask, details, responder);
         }
     }
 
     /// The input for a client's decision, or for none, and the request that an accepted decision grants. The
-    /// description of an unanswered request is stored, so `redact` masks secrets in it.
+    /// description of an unanswered request is stored, so `redact` redacts secrets in it.
     pub(crate) fn on_decision(
         &self,
         ask: AgentRequestId,
@@ -145,7 +145,7 @@ impl Permissions {
         let request = pending.permission()?;
         let permit = match decision {
             Some(ClientDecision::Choose(option)) => request.choice(&option),
-            Some(ClientDecision::Say(result)) => request.client_choice(&result),
+            Some(ClientDecision::Result(result)) => request.client_choice(&result),
             Some(ClientDecision::Approve) => request.approved(),
             Some(ClientDecision::Reject | ClientDecision::Fail(_)) => Permit::Reject,
             Some(ClientDecision::Cancel) => Permit::Cancelled,
@@ -199,9 +199,9 @@ impl Permissions {
 /// Maps a client's decision to an elicitation. An unsuitable decision declines it.
 pub(crate) fn elicited(decision: ClientDecision) -> Permit {
     match decision {
-        ClientDecision::Say(result) if is_elicitation_answer(&result) => Permit::ElicitationResult(result),
+        ClientDecision::Result(result) if is_elicitation_answer(&result) => Permit::ElicitationResult(result),
         ClientDecision::Cancel => Permit::Cancelled,
-        ClientDecision::Say(_)
+        ClientDecision::Result(_)
         | ClientDecision::Choose(_)
         | ClientDecision::Approve
         | ClientDecision::Reject

@@ -24,10 +24,10 @@ const GRANTS: usize = 8;
 /// A request of the agent for the turn's client.
 #[derive(Debug)]
 pub struct ResponderRequest {
-    asked: RequestDetails,
+    details: RequestDetails,
     reply: oneshot::Sender<ClientDecision>,
     /// Reports once that a person is being asked.
-    put: Option<oneshot::Sender<()>>,
+    pending: Option<oneshot::Sender<()>>,
 }
 
 /// The content of a request.
@@ -91,7 +91,7 @@ pub enum ClientDecision {
     /// No decision: the turn is being cancelled.
     Cancel,
     /// The client's result for the agent's request, as JSON. It is forwarded unchanged if it is a valid answer.
-    Say(Arc<str>),
+    Result(Arc<str>),
     /// The client's error for a file request.
     Fail(RpcError),
 }
@@ -102,7 +102,7 @@ pub(crate) type ResponderSender = mpsc::Sender<ResponderRequest>;
 impl ResponderRequest {
     /// The kind of request.
     pub fn kind(&self) -> QuestionKind {
-        match (&self.asked.wanted, self.asked.offer) {
+        match (&self.details.wanted, self.details.offer) {
             (Some(_), _) => QuestionKind::Permission,
             (None, Some(_)) => QuestionKind::File,
             (None, None) => QuestionKind::Elicitation,
@@ -111,52 +111,52 @@ impl ResponderRequest {
 
     /// The params of the agent's request, unchanged.
     pub fn params(&self) -> &str {
-        &self.asked.params
+        &self.details.params
     }
 
     /// The protocol version of the params.
     pub fn version(&self) -> ProtocolVersion {
-        self.asked.version
+        self.details.version
     }
 
     /// The request's event, or one soon after it: a client that has received events up to here has the request's
     /// context.
     pub(crate) fn seq(&self) -> Seq {
-        self.asked.seq
+        self.details.seq
     }
 
     /// The lineage in which it was sent.
     pub fn lineage(&self) -> LineageIndex {
-        self.asked.lineage
+        self.details.lineage
     }
 
     /// The requested permission, if it is a permission request.
     pub fn wanted(&self) -> Option<&RequestedPermission> {
-        self.asked.wanted.as_ref()
+        self.details.wanted.as_ref()
     }
 
     /// Whether it stays pending while no client is attached.
     pub(crate) fn waits(&self) -> bool {
-        self.asked.waits
+        self.details.waits
     }
 
     /// Since when it has been pending, if it belongs to a turn.
     pub(crate) fn since(&self) -> Option<Timestamp> {
-        self.asked.since
+        self.details.since
     }
 
     /// The relevant client capability. A client that offers to write files or run commands for any agent is not asked
     /// for permission, and a file request goes to a client that offers to read or write files.
     pub fn offer(&self) -> Option<ClientOffer> {
-        self.asked.offer
+        self.details.offer
     }
 
     /// Reports that a person is asked or awaited, so that the session can record it. A client that decides by itself
     /// does not call this.
     pub(crate) fn report_pending(&mut self) {
-        if let Some(put) = self.put.take() {
+        if let Some(pending) = self.pending.take() {
             // The receiver may be gone.
-            let _unheard = put.send(());
+            pending.send(()).ok();
         }
     }
 
@@ -173,10 +173,10 @@ impl ResponderRequest {
 }
 
 /// Sends a request to the responder, if there is one. Without an answer, the pending decision resolves to none.
-pub(crate) fn put(asked: RequestDetails, responder: Option<&ResponderSender>) -> PendingDecision {
-    let ((reply, answer), (pending, put)) = (oneshot::channel(), oneshot::channel());
+pub(crate) fn send_request(details: RequestDetails, responder: Option<&ResponderSender>) -> PendingDecision {
+    let ((reply, answer), (pending_sender, pending)) = (oneshot::channel(), oneshot::channel());
     if let Some(responder) = responder {
-        match responder.try_send(ResponderRequest { asked, reply, put: Some(pending) }) {
+        match responder.try_send(ResponderRequest { details, reply, pending: Some(pending_sender) }) {
             // A client with too many pending requests gets no more, and has not approved this one.
             Err(TrySendError::Full(question)) => {
                 let decision = match (question.kind(), question.offer()) {
@@ -192,13 +192,13 @@ pub(crate) fn put(asked: RequestDetails, responder: Option<&ResponderSender>) ->
             Ok(()) | Err(TrySendError::Closed(_)) => {}
         }
     }
-    PendingDecision { put, answer }
+    PendingDecision { pending, answer }
 }
 
 /// A request that was sent to the client.
 #[derive(Debug)]
 pub(crate) struct PendingDecision {
-    put: oneshot::Receiver<()>,
+    pending: oneshot::Receiver<()>,
     pub(crate) answer: oneshot::Receiver<ClientDecision>,
 }
 
@@ -207,8 +207,8 @@ impl PendingDecision {
     async fn first(mut self) -> DecisionStep {
         tokio::select! {
             biased;
-            Ok(()) = &mut self.put => DecisionStep::Put(self.answer),
-            decision = &mut self.answer => DecisionStep::Said(decision.ok()),
+            Ok(()) = &mut self.pending => DecisionStep::Pending(self.answer),
+            decision = &mut self.answer => DecisionStep::Decided(decision.ok()),
         }
     }
 }
@@ -217,83 +217,86 @@ impl PendingDecision {
 #[derive(Debug)]
 enum DecisionStep {
     /// A person is asked; the receiver gets the answer.
-    Put(oneshot::Receiver<ClientDecision>),
+    Pending(oneshot::Receiver<ClientDecision>),
     /// The answer; `None` if the client gave none.
-    Said(Option<ClientDecision>),
+    Decided(Option<ClientDecision>),
 }
 
 /// An event of any pending request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DecisionEvent {
     /// A person is asked.
-    Put(AgentRequestId),
+    Pending(AgentRequestId),
     /// The answer; `None` if the client gave none.
-    Said(AgentRequestId, Option<ClientDecision>),
+    Decided(AgentRequestId, Option<ClientDecision>),
 }
 
 /// The pending requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDecisions {
     open: JoinSet<(AgentRequestId, u64, DecisionStep)>,
-    waiting: HashMap<AgentRequestId, Out>,
+    waiting: HashMap<AgentRequestId, PendingEntry>,
     /// How many requests were sent. An agent may reuse an id; this number is unique, so that no answer applies to
     /// another request.
-    put: u64,
+    sent: u64,
     /// Approved requests that the agent has not used yet, oldest first.
     granted: VecDeque<PermissionRequest>,
 }
 
 /// A pending request.
 #[derive(Debug)]
-struct Out {
+struct PendingEntry {
     number: u64,
     task: AbortHandle,
 }
 
 impl PendingDecisions {
     /// Sends a request; without a responder the answer is `None`. Withdraws a pending request with the same id.
-    pub(crate) fn put(
+    pub(crate) fn send(
         &mut self,
-        ask: AgentRequestId,
-        asked: RequestDetails,
+        request: AgentRequestId,
+        details: RequestDetails,
         responder: Option<&ResponderSender>,
     ) {
-        self.withdraw(&ask);
-        self.put += 1;
-        let (putting, number, name) = (put(asked, responder), self.put, ask.clone());
-        let task = self.open.spawn(async move { (ask, number, putting.first().await) });
-        self.waiting.insert(name, Out { number, task });
+        self.withdraw(&request);
+        self.sent += 1;
+        let (decision, number, id) = (send_request(details, responder), self.sent, request.clone());
+        let task = self.open.spawn(async move { (request, number, decision.first().await) });
+        self.waiting.insert(id, PendingEntry { number, task });
     }
 
     /// The next event of a pending request; waits for ever if there is none.
     pub(crate) async fn next(&mut self) -> DecisionEvent {
         loop {
-            let (ask, number, heard) = match self.open.join_next().await {
-                Some(Ok(heard)) => heard,
+            let (request, number, step) = match self.open.join_next().await {
+                Some(Ok(step)) => step,
                 Some(Err(_)) => continue,
                 None => std::future::pending().await,
             };
             // Ignores events of a withdrawn request, even if another one has reused its id.
-            let Some(out) = self.waiting.get_mut(&ask).filter(|out| out.number == number) else { continue };
-            match heard {
-                DecisionStep::Said(decision) => {
-                    self.waiting.remove(&ask);
-                    return DecisionEvent::Said(ask, decision);
+            let Some(entry) = self.waiting.get_mut(&request).filter(|entry| entry.number == number) else {
+                continue;
+            };
+            match step {
+                DecisionStep::Decided(decision) => {
+                    self.waiting.remove(&request);
+                    return DecisionEvent::Decided(request, decision);
                 }
-                DecisionStep::Put(answer) => {
-                    let name = ask.clone();
-                    out.task =
-                        self.open.spawn(async move { (name, number, DecisionStep::Said(answer.await.ok())) });
-                    return DecisionEvent::Put(ask);
+                DecisionStep::Pending(answer) => {
+                    let id = request.clone();
+                    entry.task = self
+                        .open
+                        .spawn(async move { (id, number, DecisionStep::Decided(answer.await.ok())) });
+                    return DecisionEvent::Pending(request);
                 }
             }
         }
     }
 
     /// Withdraws a request.
-    pub(crate) fn withdraw(&mut self, ask: &AgentRequestId) {
-        if let Some(out) = self.waiting.remove(ask) {
-            out.task.abort();
+    pub(crate) fn withdraw(&mut self, request: &AgentRequestId) {
+        if let Some(entry) = self.waiting.remove(request) {
+            entry.task.abort();
         }
     }
 
@@ -312,8 +315,8 @@ impl PendingDecisions {
         old: Option<&PreviousContent>,
         cwd: &str,
     ) -> bool {
-        let place = self.granted.iter().position(|granted| granted.is_about(request, old, cwd));
-        place.and_then(|place| self.granted.remove(place)).is_some()
+        let index = self.granted.iter().position(|granted| granted.is_about(request, old, cwd));
+        index.and_then(|index| self.granted.remove(index)).is_some()
     }
 
     /// Forgets the approvals of a turn when it ends.
@@ -394,64 +397,61 @@ mod tests {
     #[tokio::test]
     async fn permission_request_beyond_the_clients_queue_is_rejected() {
         let (responder, mut asked) = mpsc::channel(1);
-        let mut consultations = PendingDecisions::default();
+        let mut decisions = PendingDecisions::default();
         let ask = |number: &str| AgentRequestId(number.into());
-        consultations.put(ask("1"), question(), Some(&responder));
-        consultations.put(ask("2"), question(), Some(&responder));
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("2"), Some(ClientDecision::Reject)));
+        decisions.send(ask("1"), question(), Some(&responder));
+        decisions.send(ask("2"), question(), Some(&responder));
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask("2"), Some(ClientDecision::Reject)));
         asked.recv().await.unwrap().answer(ClientDecision::Cancel);
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("1"), Some(ClientDecision::Cancel)));
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask("1"), Some(ClientDecision::Cancel)));
         // Without a client there is no answer.
         drop(asked);
-        consultations.put(ask("3"), question(), Some(&responder));
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("3"), None));
-        consultations.put(ask("4"), question(), None);
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask("4"), None));
+        decisions.send(ask("3"), question(), Some(&responder));
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask("3"), None));
+        decisions.send(ask("4"), question(), None);
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask("4"), None));
     }
 
     #[tokio::test]
     async fn pending_request_is_reported_once_and_before_its_decision() {
         let (responder, mut asked) = mpsc::channel(1);
-        let mut consultations = PendingDecisions::default();
+        let mut decisions = PendingDecisions::default();
         let ask = AgentRequestId("1".into());
-        consultations.put(ask.clone(), question(), Some(&responder));
+        decisions.send(ask.clone(), question(), Some(&responder));
         let mut question = asked.recv().await.unwrap();
         question.report_pending();
         question.report_pending();
         question.answer(ClientDecision::Approve);
-        assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Approve)));
+        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone()));
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask, Some(ClientDecision::Approve)));
     }
     #[tokio::test]
     async fn decision_on_a_withdrawn_request_does_not_apply_to_a_reused_id() {
         let (responder, mut asked) = mpsc::channel(2);
-        let mut consultations = PendingDecisions::default();
+        let mut decisions = PendingDecisions::default();
         let ask = AgentRequestId("1".into());
         // The event of the first request is not read before that request is withdrawn and another one is sent.
-        consultations.put(ask.clone(), question(), Some(&responder));
+        decisions.send(ask.clone(), question(), Some(&responder));
         let mut first = asked.recv().await.unwrap();
         first.report_pending();
         tokio::task::yield_now().await;
-        consultations.withdraw(&ask);
-        consultations.put(ask.clone(), question(), Some(&responder));
+        decisions.withdraw(&ask);
+        decisions.send(ask.clone(), question(), Some(&responder));
         let mut second = asked.recv().await.unwrap();
         second.report_pending();
-        assert_eq!(consultations.next().await, DecisionEvent::Put(ask.clone()));
+        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone()));
         first.withdrawn().await;
         assert!(!first.answer(ClientDecision::Approve));
         second.answer(ClientDecision::Reject);
-        assert_eq!(
-            consultations.next().await,
-            DecisionEvent::Said(ask.clone(), Some(ClientDecision::Reject))
-        );
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask.clone(), Some(ClientDecision::Reject)));
         // The same with an answer that has arrived, and a request that is sent twice.
-        consultations.put(ask.clone(), question(), Some(&responder));
+        decisions.send(ask.clone(), question(), Some(&responder));
         asked.recv().await.unwrap().answer(ClientDecision::Approve);
         tokio::task::yield_now().await;
-        consultations.put(ask.clone(), question(), Some(&responder));
+        decisions.send(ask.clone(), question(), Some(&responder));
         asked.recv().await.unwrap().answer(ClientDecision::Reject);
-        assert_eq!(consultations.next().await, DecisionEvent::Said(ask, Some(ClientDecision::Reject)));
-        let more = tokio::time::timeout(std::time::Duration::ZERO, consultations.next()).await;
+        assert_eq!(decisions.next().await, DecisionEvent::Decided(ask, Some(ClientDecision::Reject)));
+        let more = tokio::time::timeout(std::time::Duration::ZERO, decisions.next()).await;
         assert!(more.is_err(), "{more:?}");
     }
 }

@@ -59,7 +59,7 @@ pub(crate) enum SessionCommand {
     /// Sets the client for requests of turns without a client.
     SetFallbackResponder(ResponderSender),
     /// Forwards a request to the agent, outside any turn.
-    Pass(Box<RestoreSession>, ForwardedRequest, ForwardReply),
+    Forward(Box<RestoreSession>, ForwardedRequest, ForwardReply),
     /// Withdraws a forwarded request.
     Withdraw(ForwardId),
     /// Queries the agent about its other sessions, if it runs.
@@ -99,7 +99,7 @@ pub(crate) enum SessionCommand {
 impl SessionCommand {
     /// Whether the command needs the agent.
     fn needs_agent(&self) -> bool {
-        matches!(self, Self::Wake(..) | Self::Return(..) | Self::Prompt { .. } | Self::Pass(..))
+        matches!(self, Self::Wake(..) | Self::Return(..) | Self::Prompt { .. } | Self::Forward(..))
     }
 }
 
@@ -116,10 +116,10 @@ impl SessionTask {
             SessionCommand::SetFallbackResponder(responder) => {
                 self.replies.default_responder = Some(responder);
             }
-            SessionCommand::Pass(restore, pass, reply) => self.forward(*restore, pass, reply),
-            SessionCommand::Withdraw(pass) => {
-                self.replies.forwards.remove(&pass);
-                self.feed(Input::ForwardCancelled(pass));
+            SessionCommand::Forward(restore, forward, reply) => self.forward(*restore, forward, reply),
+            SessionCommand::Withdraw(forward) => {
+                self.replies.forwards.remove(&forward);
+                self.feed(Input::ForwardCancelled(forward));
             }
             SessionCommand::Query(query, reply) => self.query(&query, reply),
             SessionCommand::Cancel(turn, extra_params) => self.cancel(turn, extra_params),
@@ -159,7 +159,7 @@ impl SessionTask {
             SessionCommand::Waiting(reply) => {
                 send(reply, self.wait_reason().map(|reason| self.timers.wait.with_times(reason)));
             }
-            SessionCommand::SlowStart(wait, pass, reply) => send(reply, self.slow_start(wait, pass)),
+            SessionCommand::SlowStart(wait, forward, reply) => send(reply, self.slow_start(wait, forward)),
             SessionCommand::Forget(word, reply) => self.forget_setting(word.as_deref(), reply),
             SessionCommand::Idle(limit) => {
                 self.timers.set_idle(limit);
@@ -265,13 +265,13 @@ impl SessionTask {
         Ok(())
     }
 
-    fn forward(&mut self, restore: RestoreSession, pass: ForwardedRequest, reply: ForwardReply) {
+    fn forward(&mut self, restore: RestoreSession, forward: ForwardedRequest, reply: ForwardReply) {
         if self.agent.is_behind() {
             return send(reply, Err(ForwardError::TooMany));
         }
-        self.replies.forwards.insert(pass.id, reply);
+        self.replies.forwards.insert(forward.id, reply);
         self.prepare_launch(restore);
-        self.feed(Input::Forward(pass));
+        self.feed(Input::Forward(forward));
     }
 
     fn query(&mut self, query: &AgentQuery, reply: QueryReply) {
@@ -281,7 +281,7 @@ impl SessionTask {
         let Some(request) = query.request(&agent.connection) else {
             return send(reply, Err(AgentQueryError::NotOffered));
         };
-        let Some(id) = agent.connection.inquire(&request) else {
+        let Some(id) = agent.connection.register_query(&request) else {
             return send(reply, Err(AgentQueryError::NotRunning));
         };
         self.replies.queries.insert(id, reply);
@@ -344,8 +344,8 @@ impl SessionTask {
 
     /// The error for a client whose start wait passed before the session was restored or the agent replied to a
     /// request, with the agent's output so far.
-    fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> AgentError {
-        let method = pass.and_then(|pass| self.machine.forwarded_method(pass));
+    fn slow_start(&self, wait: Duration, forward: Option<ForwardId>) -> AgentError {
+        let method = forward.and_then(|forward| self.machine.forwarded_method(forward));
         let awaited = method.map(|method| WaitCondition::Answer(method.into()));
         let missed = self.timers.missed(awaited.or_else(|| self.machine.wait_condition()));
         let agent = self.launch.agent.label().into_owned();

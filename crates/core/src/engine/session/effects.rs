@@ -216,7 +216,7 @@ impl SessionTask {
             let (params, version, offer) = (tool.params.clone(), ProtocolVersion::V1, tool.offer());
             let (wanted, waits, since) = (None, false, None);
             let details = RequestDetails { params, version, seq, lineage, wanted, waits, since, offer };
-            request::put(details, origin.turn.and_then(|turn| self.replies.responder(turn))).answer
+            request::send_request(details, origin.turn.and_then(|turn| self.replies.responder(turn))).answer
         });
         let (line, grace) = (tool.line.take(), self.shared.settings.process);
         let (spawner, environment) = (&self.shared.spawner, &self.launch.environment);
@@ -226,7 +226,7 @@ impl SessionTask {
             ToolReply::Later => {}
             ToolReply::Now(answer) => {
                 if let Some(line) = line {
-                    self.journal.append_line(self.now(), self.machine.current_turn(), line);
+                    self.journal.append_line(self.now(), self.machine.current_turn(), &line);
                 }
                 self.answer_tool(origin, answer);
             }
@@ -262,7 +262,7 @@ impl SessionTask {
                 let limit = self.timers.idle_limit(self.machine.has_only_memory());
                 limit.filter(|_| *self.status.held.borrow() == 0)
             }
-            Deadline::Forward(pass) => return self.timers.on_forwarded(pass, self.start_limit()),
+            Deadline::Forward(forward) => return self.timers.on_forwarded(forward, self.start_limit()),
             // These have their own timers, set by the turns' limits.
             Deadline::Turn(_) | Deadline::Silence => return,
         };
@@ -287,7 +287,7 @@ impl SessionTask {
     /// Sends a call to the agent. Returns the input for a call that cannot be sent.
     fn call(&mut self, now: Timestamp, turn: Option<TurnId>, call: AgentCall) -> Option<Input> {
         let prompted = if let AgentCall::Prompt { turn, .. } = &call { Some(*turn) } else { None };
-        let passed = if let AgentCall::Forward(pass) = &call { Some(pass.id) } else { None };
+        let forward_id = if let AgentCall::Forward(forward) = &call { Some(forward.id) } else { None };
         let is_setting = matches!(call, AgentCall::Set(_));
         let is_end = matches!(call, AgentCall::Cancel | AgentCall::Close | AgentCall::Delete);
         if prompted.is_some() {
@@ -305,9 +305,9 @@ impl SessionTask {
                 self.actions.extend(inserted.map(|turn| SessionAction::Inserted(turn, None)));
                 None
             }
-            Some(Err(error)) => Some(match passed {
+            Some(Err(error)) => Some(match forward_id {
                 _ if prompted.is_some() => Input::PromptAnswered(Err(error)),
-                Some(pass) => Input::ForwardAnswered { id: pass, answer: Err(error) },
+                Some(forward) => Input::ForwardAnswered { id: forward, answer: Err(error) },
                 None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
@@ -367,9 +367,9 @@ impl SessionTask {
             }
             AgentCall::Set(setting) => Some(connection.set(&setting, session)),
             AgentCall::Forward(ForwardedRequest { id, method, params, .. }) => {
-                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+                Some(connection.forwarding(&method).and_then(|method| method.request(id, session, &params)))
             }
-            AgentCall::CancelForward(pass) => Some(Ok(connection.withdraw(pass)?)),
+            AgentCall::CancelForward(forward) => Some(Ok(connection.withdraw(forward)?)),
             AgentCall::Cancel => {
                 let extra_params = self.replies.cancel_params.as_ref();
                 let left = remote_host.and_then(RemoteHostState::left).map(|prompt| {
@@ -387,7 +387,7 @@ impl SessionTask {
 
     /// Persists a line, and sends it after the commit.
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: OutgoingLine) {
-        self.journal.append_line(now, turn, outgoing.kept());
+        self.journal.append_line(now, turn, &outgoing.redacted());
         self.timers.on_exchange();
         self.actions.push(SessionAction::Send(outgoing));
     }
@@ -436,7 +436,7 @@ impl SessionTask {
             }
             Effect::TurnAccepted(request, turn) => self.replies.send_accepted(&request, turn),
             Effect::TurnRefused(request, refusal) => self.replies.send_refused(&request, refusal),
-            Effect::ReplyForward(pass, answer) => self.replies.send_forwarded(pass, answer),
+            Effect::ReplyForward(forward, answer) => self.replies.send_forwarded(forward, answer),
             Effect::ReplyPark(parked) => send_all(&mut self.replies.parks, &parked),
             Effect::ReplyClose => {
                 // Leftovers of an agent that exited by itself are ended before the session is reported as closed.

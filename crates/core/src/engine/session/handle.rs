@@ -24,7 +24,7 @@ use crate::engine::api::error::ExitReasonCell;
 use crate::engine::permissions::request::ResponderRequest;
 use crate::engine::stream::follow::{EventTail, Follower};
 use crate::engine::{
-    CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, TurnTicket, WaitReason,
+    CountGuard, EngineContext, Prompt, PromptProblem, RestoreSession, SessionError, TurnHandle, WaitReason,
 };
 
 /// Reserved bytes of a line for everything except the prompt's blocks.
@@ -38,7 +38,7 @@ pub struct Session {
     status: watch::Receiver<SessionStatus>,
     offers: watch::Receiver<AgentOffer>,
     /// The next id of a forwarded request.
-    passes: Arc<AtomicU64>,
+    forward_ids: Arc<AtomicU64>,
     held: Arc<watch::Sender<usize>>,
     /// Set in the engine's own handle when the engine frees the session.
     is_freed: bool,
@@ -78,13 +78,13 @@ impl Session {
         };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
-        let passes = Arc::default();
+        let forward_ids = Arc::default();
         let session = Self {
             record,
             commands,
             status,
             offers,
-            passes,
+            forward_ids,
             held,
             is_freed: false,
             tail,
@@ -214,13 +214,13 @@ impl Session {
 
     /// The error for a client whose start wait has passed: names the step, or the request, that the agent has not
     /// finished.
-    async fn slow_start(&self, wait: Duration, pass: Option<ForwardId>) -> SessionError {
-        let asked = self.ask(|reply| SessionCommand::SlowStart(wait, pass, reply)).await;
+    async fn slow_start(&self, wait: Duration, forward: Option<ForwardId>) -> SessionError {
+        let asked = self.ask(|reply| SessionCommand::SlowStart(wait, forward, reply)).await;
         asked.map_or_else(|error| error, SessionError::Agent)
     }
 
     /// Queues a prompt. Returns when it is persisted.
-    pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
+    pub async fn prompt(&self, prompt: Prompt) -> Result<TurnHandle, SessionError> {
         self.send_prompt(prompt, None).await
     }
 
@@ -229,7 +229,7 @@ impl Session {
         &self,
         prompt: Prompt,
         responder: mpsc::Sender<ResponderRequest>,
-    ) -> Result<TurnTicket, SessionError> {
+    ) -> Result<TurnHandle, SessionError> {
         self.send_prompt(prompt, Some(responder)).await
     }
 
@@ -237,7 +237,7 @@ impl Session {
         &self,
         prompt: Prompt,
         responder: Option<mpsc::Sender<ResponderRequest>>,
-    ) -> Result<TurnTicket, SessionError> {
+    ) -> Result<TurnHandle, SessionError> {
         if prompt.blocks.len() > self.longest_prompt {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
         }
@@ -250,7 +250,7 @@ impl Session {
         match answer.await {
             Ok(Ok(turn)) => {
                 let (record, exit_reason) = (self.record.clone(), self.exit_reason.clone());
-                Ok(TurnTicket { turn, request, inserted: insertion, over: wait, record, exit_reason })
+                Ok(TurnHandle { turn, request, inserted: insertion, ended: wait, record, exit_reason })
             }
             Ok(Err(PromptRefusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(PromptRefusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
@@ -303,14 +303,14 @@ impl Session {
             let (method, problem) = (method.to_owned(), format!("it is longer than {}", self.longest_prompt));
             return Err(AgentError::BadRequest { method, problem }.into());
         }
-        let id = ForwardId(self.passes.fetch_add(1, Ordering::Relaxed));
+        let id = ForwardId(self.forward_ids.fetch_add(1, Ordering::Relaxed));
         let setting = settings::chosen(method, params);
         let (method, params, options) = (method.into(), params.into(), restore.options);
         let start_wait = restore.start_wait;
-        let pass = ForwardedRequest { id, method, params, setting, options, is_resent: false };
+        let forward = ForwardedRequest { id, method, params, setting, options, is_resent: false };
         let (reply, answer) = oneshot::channel();
-        self.send(SessionCommand::Pass(Box::new(restore), pass, reply)).await?;
-        let mut asked = ForwardedRequestGuard { session: self, pass: Some(id) };
+        self.send(SessionCommand::Forward(Box::new(restore), forward, reply)).await?;
+        let mut guard = ForwardedRequestGuard { session: self, forward: Some(id) };
         let answer = match start_wait {
             None => answer.await,
             Some(wait) => match tokio::time::timeout(wait.saturating_sub(waited), answer).await {
@@ -319,8 +319,8 @@ impl Session {
             },
         };
         let answer = answer.map_err(|_| self.exit_reason.error(&self.record))?;
-        asked.pass = None;
-        answer.map_err(|unpassed| match unpassed {
+        guard.forward = None;
+        answer.map_err(|failure| match failure {
             ForwardError::Agent(error) => SessionError::Agent(error),
             ForwardError::Closing => SessionError::Closing(self.record.clone()),
             ForwardError::TooMany => SessionError::QueueFull(self.record.clone()),
@@ -473,14 +473,14 @@ impl Session {
 /// RAII guard: withdraws a client's request if the client stops waiting for it.
 struct ForwardedRequestGuard<'a> {
     session: &'a Session,
-    pass: Option<ForwardId>,
+    forward: Option<ForwardId>,
 }
 
 impl Drop for ForwardedRequestGuard<'_> {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass {
+        if let Some(forward) = self.forward {
             // If the queue is full, the session answers a request without a receiver, which is harmless.
-            drop(self.session.commands.try_send(SessionCommand::Withdraw(pass)));
+            drop(self.session.commands.try_send(SessionCommand::Withdraw(forward)));
         }
     }
 }

@@ -31,13 +31,13 @@ pub(crate) struct NewRecord {
 
 /// The copied content that a record begins with.
 #[derive(Default)]
-pub(crate) struct Past {
+pub(crate) struct CopiedHistory {
     pub(crate) events: Vec<Event>,
     pub(crate) turns: Vec<Turn>,
     pub(crate) title: Option<String>,
 }
 
-impl Past {
+impl CopiedHistory {
     /// The sequence number of its last event.
     pub(crate) fn last_seq(&self) -> Option<Seq> {
         self.events.last().map(|event| event.seq)
@@ -102,12 +102,17 @@ enum Stage {
 }
 
 impl SessionJournal {
-    pub(crate) fn of_new(shared: EngineContext, seed: NewRecord, past: Past, tail: Arc<EventTail>) -> Self {
-        let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
+    pub(crate) fn of_new(
+        shared: EngineContext,
+        seed: NewRecord,
+        history: CopiedHistory,
+        tail: Arc<EventTail>,
+    ) -> Self {
+        let (last, lineage, id) = (history.last_seq(), history.lineage(), seed.id.clone());
         let stage = Stage::NotCreated(Box::new(seed), None);
         let mut journal = Self::new(shared, id, stage, last, lineage, tail);
-        journal.has_title = past.title.is_some();
-        journal.changes = past.into_changes();
+        journal.has_title = history.title.is_some();
+        journal.changes = history.into_changes();
         journal
     }
 
@@ -185,7 +190,7 @@ impl SessionJournal {
         self.bytes
     }
 
-    pub(crate) fn append_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: RedactedLine) {
+    pub(crate) fn append_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: &RedactedLine) {
         let event = Event {
             seq: self.next,
             at: now,
@@ -194,7 +199,7 @@ impl SessionJournal {
             protocol: self.protocol.number(),
             direction: line.direction,
             kind: line.kind,
-            body: line.body,
+            body: line.body().clone(),
         };
         self.next = self.next.next();
         self.bytes += event.body.len();
@@ -205,14 +210,14 @@ impl SessionJournal {
     }
 
     pub(crate) fn append_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
-        let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Update, body };
-        self.append_line(now, turn, line);
+        let line = RedactedLine::assume_redacted(Direction::FromAgent, EventKind::Update, body);
+        self.append_line(now, turn, &line);
     }
 
     /// Stores an update that is not part of the conversation.
     pub(crate) fn append_notification(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
-        let line = RedactedLine { direction: Direction::FromAgent, kind: EventKind::Notification, body };
-        self.append_line(now, turn, line);
+        let line = RedactedLine::assume_redacted(Direction::FromAgent, EventKind::Notification, body);
+        self.append_line(now, turn, &line);
     }
 
     pub(crate) fn append_fact(&mut self, now: Timestamp, fact: &Fact) {
@@ -225,8 +230,8 @@ impl SessionJournal {
 
     /// Stores a fact, as part of a turn if one is given.
     pub(crate) fn append_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
-        let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
-        self.append_line(now, turn, line);
+        let line = RedactedLine::assume_redacted(Direction::Ours, EventKind::Fact, fact.to_body());
+        self.append_line(now, turn, &line);
     }
 
     /// Stores an effect that has to be persisted, and returns any other effect.

@@ -35,7 +35,7 @@ impl SessionTask {
         let now = self.now();
         self.timers.on_exchange();
         self.timers.wait.set_last_message(Some(now));
-        if let ParsedMessage::Inquired(id, response) = meaning {
+        if let ParsedMessage::QueryAnswer(id, response) = meaning {
             return self.replies.send_queried(&id, response);
         }
         let is_over = !self.journal.has_record() && self.journal.waiting_bytes() > MAX_BYTES_BEFORE_RECORD;
@@ -45,7 +45,7 @@ impl SessionTask {
         let turn = self.machine.current_turn();
         if let Some(ask) = meaning.ask().filter(|ask| self.is_pending(ask)).cloned() {
             // The decision on the first request must not apply to this one.
-            self.journal.append_line(now, turn, line);
+            self.journal.append_line(now, turn, &line);
             return self.refuse(
                 now,
                 turn,
@@ -54,9 +54,9 @@ impl SessionTask {
             );
         }
         match meaning {
-            ParsedMessage::Update(update) => return self.on_update(update, line),
-            ParsedMessage::State(state, background) => return self.on_agent_state(state, background, line),
-            ParsedMessage::Way(link) => {
+            ParsedMessage::Update(update) => return self.on_update(update, &line),
+            ParsedMessage::State(state, background) => return self.on_agent_state(state, background, &line),
+            ParsedMessage::LinkState(link) => {
                 if let Some(fact) = self.agent.remote_host_mut().and_then(|host| host.set_link(link)) {
                     self.journal.append_fact_in(now, turn, &fact);
                 }
@@ -67,7 +67,7 @@ impl SessionTask {
             }
             _ => {}
         }
-        self.journal.append_line(now, turn, line);
+        self.journal.append_line(now, turn, &line);
         self.feed_offer();
         match meaning {
             ParsedMessage::Permission(ask, request) => {
@@ -91,25 +91,29 @@ impl SessionTask {
             ParsedMessage::Answer(response) => self.on_response(response),
             ParsedMessage::Update(_)
             | ParsedMessage::State(..)
-            | ParsedMessage::Way(_)
+            | ParsedMessage::LinkState(_)
             | ParsedMessage::Tool(..)
-            | ParsedMessage::Inquired(..)
+            | ParsedMessage::QueryAnswer(..)
             | ParsedMessage::Nothing => {}
         }
     }
 
-    fn on_update(&mut self, update: Update, line: RedactedLine) {
+    fn on_update(&mut self, update: Update, line: &RedactedLine) {
         if self.machine.is_adopting() {
             self.restore.note_update(&update);
         }
         let record = self.journal.record();
-        if self.agent.remote_host().is_some_and(|host| host.is_own_prompt(record, &update, &line)) {
-            return self.journal.append_notification(self.now(), self.machine.current_turn(), line.body);
+        if self.agent.remote_host().is_some_and(|host| host.is_own_prompt(record, &update, line)) {
+            return self.journal.append_notification(
+                self.now(),
+                self.machine.current_turn(),
+                line.body().clone(),
+            );
         }
         self.memory.apply_update(&update);
         self.journal.set_memory(self.memory.memory());
         self.feed_offer();
-        self.feed(Input::Update { update, body: line.body });
+        self.feed(Input::Update { update, body: line.body().clone() });
     }
 
     /// Whether the agent has a pending request with this id.
@@ -144,15 +148,15 @@ impl SessionTask {
 
     /// Handles a state update of the agent. One that a remote acpx host sends as an extension is not part of the
     /// conversation.
-    fn on_agent_state(&mut self, state: AgentState, background: bool, line: RedactedLine) {
+    fn on_agent_state(&mut self, state: AgentState, background: bool, line: &RedactedLine) {
         let own = RequestId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty");
         if let Some(host) = self.agent.remote_host_mut() {
-            host.note_state(self.journal.record(), &state, &line);
+            host.note_state(self.journal.record(), &state, line);
         }
         let is_part = line.kind == EventKind::Update;
         // It may end the turn later: an agent can finish its work before it replies to the prompt.
-        self.replies.idle_meta = if is_part { idle_meta(&line.body) } else { None };
-        let body = is_part.then(|| line.body.clone());
+        self.replies.idle_meta = if is_part { idle_meta(line.body()) } else { None };
+        let body = is_part.then(|| line.body().clone());
         if !is_part {
             self.journal.append_line(self.now(), self.machine.current_turn(), line);
         }
@@ -205,14 +209,14 @@ impl SessionTask {
                 self.feed(Input::PromptAnswered(answer));
                 self.replies.prompt_result = None;
             }
-            AgentResponse::Passed(pass, answer, update) => {
+            AgentResponse::Forwarded(forward, answer, update) => {
                 if let Some(body) = update {
-                    let line = RedactedLine { direction: Direction::Ours, kind: EventKind::Update, body };
-                    self.journal.append_line(self.now(), self.machine.current_turn(), line);
+                    let line = RedactedLine::assume_redacted(Direction::Ours, EventKind::Update, body);
+                    self.journal.append_line(self.now(), self.machine.current_turn(), &line);
                 }
-                self.feed(match pass {
+                self.feed(match forward {
                     ForwardId::OURS => Input::SettingAnswered(answer.map(drop)),
-                    pass => Input::ForwardAnswered { id: pass, answer },
+                    forward => Input::ForwardAnswered { id: forward, answer },
                 });
             }
             AgentResponse::Closed(_) => self.feed(Input::CloseAnswered),
@@ -291,7 +295,7 @@ impl SessionTask {
     /// Applies a client's decision; `None` if there is none.
     pub(super) fn on_decision(&mut self, ask: &AgentRequestId, decision: Option<ClientDecision>) {
         let redact = |text: &str| match self.agent.live() {
-            Some(agent) => agent.connection.without_secrets(text),
+            Some(agent) => agent.connection.redact(text),
             None => String::new(),
         };
         let decided = self.permissions.on_decision(ask.clone(), decision, redact);
@@ -316,7 +320,7 @@ impl SessionTask {
         if tool.is_poll() {
             tool.line = Some(line);
         } else {
-            self.journal.append_line(self.now(), turn, line);
+            self.journal.append_line(self.now(), turn, &line);
         }
         let is_shown = matches!(tool.request, ToolRequest::Write { .. })
             && tool.request.tool_use().is_some_and(|tool| self.machine.needs_approval(&tool));
@@ -346,9 +350,9 @@ impl SessionTask {
                 self.answer_tool(&origin, answer);
                 drop(room);
             }
-            ToolOutcome::Passed(result) => {
+            ToolOutcome::Forwarded(result) => {
                 if let Some(agent) = self.agent.live() {
-                    let answer = agent.connection.pass_back(&origin.ask, &result);
+                    let answer = agent.connection.forward_result(&origin.ask, &result);
                     self.send(self.now(), self.turn_of(&origin), answer);
                 }
             }
@@ -394,7 +398,7 @@ impl SessionTask {
         let Some(agent) = self.agent.live_mut() else { return };
         let id: Box<str> = crate::wire::new_uuid().to_string().into();
         agent.tools.add(id.clone(), terminal, origin.turn);
-        let command = agent.connection.without_secrets(&command);
+        let command = agent.connection.redact(&command);
         let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
         self.journal.append_fact_in(self.now(), self.turn_of(origin), &fact);
         self.answer_tool(origin, Ok(ToolAnswer::Created(id)));

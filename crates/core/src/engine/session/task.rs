@@ -159,8 +159,8 @@ impl SessionTask {
             SessionEvent::Agent(AgentEvent::Message(None)) => self.on_agent_exit().await,
             SessionEvent::Agent(AgentEvent::ToolOutcome(outcome)) => self.on_tool_outcome(outcome),
             SessionEvent::Deadline(deadline) => self.feed(Input::Deadline(deadline)),
-            SessionEvent::Decision(DecisionEvent::Said(ask, decision)) => self.on_decision(&ask, decision),
-            SessionEvent::Decision(DecisionEvent::Put(ask)) => self.record_permission_asked(&ask),
+            SessionEvent::Decision(DecisionEvent::Decided(ask, decision)) => self.on_decision(&ask, decision),
+            SessionEvent::Decision(DecisionEvent::Pending(ask)) => self.record_permission_asked(&ask),
             SessionEvent::Held => self.restart_idle_time(),
         }
         Ok(())
@@ -302,7 +302,7 @@ impl SessionTask {
     fn append_lines(&mut self, lines: Vec<RedactedLine>) {
         let now = self.now();
         for line in lines {
-            self.journal.append_line(now, None, line);
+            self.journal.append_line(now, None, &line);
         }
     }
 

@@ -101,7 +101,7 @@ pub(crate) enum ToolOutcome {
     /// The reply to a read, with the permit for its text until it is sent.
     Read(Result<ToolAnswer, RpcError>, Option<OwnedSemaphorePermit>),
     /// The reply of a client.
-    Passed(Arc<str>),
+    Forwarded(Arc<str>),
     /// A command runs, with its command line as a person would type it.
     Started(Box<(String, TerminalProcess)>),
     /// A terminal's command has ended or been given up.
@@ -291,7 +291,7 @@ impl Tools {
         let files = self.files.clone();
         self.begin(origin, ToolJobKind::Work, async move {
             match client.await {
-                Ok(ClientDecision::Say(result)) => return ToolOutcome::Passed(result),
+                Ok(ClientDecision::Result(result)) => return ToolOutcome::Forwarded(result),
                 Ok(ClientDecision::Fail(error)) => return ToolOutcome::Answered(Err(error)),
                 // The client does not have it open.
                 Ok(

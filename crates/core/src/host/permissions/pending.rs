@@ -109,7 +109,7 @@ fn accepted(
         let content = content.or_else(|| (!has_fields).then(Map::new)).ok_or(AnswerProblem::Unfilled)?;
         answer.insert("content".to_owned(), content.into());
     }
-    Ok(ClientDecision::Say(Value::Object(answer).to_string().into()))
+    Ok(ClientDecision::Result(Value::Object(answer).to_string().into()))
 }
 
 impl PendingRequests {

@@ -312,7 +312,7 @@ async fn forward_file_request(
         () = request.withdrawn() => return,
     };
     let decision = match answer {
-        Some(Ok(result)) => ClientDecision::Say(result.into()),
+        Some(Ok(result)) => ClientDecision::Result(result.into()),
         Some(Err(ClientRequestError::Refused(error))) => ClientDecision::Fail(error),
         Some(Err(ClientRequestError::Gone | ClientRequestError::Unreadable)) | None
             if offer == ClientOffer::Writing =>
@@ -448,7 +448,7 @@ impl RoutedRequest {
             _ if is_same => result,
             _ => permission_answer(&result),
         };
-        ClientDecision::Say(result.into())
+        ClientDecision::Result(result.into())
     }
 
     /// Sends the request to one client in its protocol version. Dropping the future withdraws it. `on_elicitation` is called
@@ -467,7 +467,7 @@ impl RoutedRequest {
             QuestionKind::File => return ResponderReply::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
-                ClientDecision::Say(if is_new {
+                ClientDecision::Result(if is_new {
                     elicitation_answer_to_v1(&result).into()
                 } else {
                     result.into()

@@ -83,7 +83,7 @@ pub(crate) async fn load(
     let replay = replay(client, events, start, meta.replay, link);
     let (replayed, wake) = tokio::join!(replay, wake(client, &opened, &meta));
     let wake = adopted.or(wake?);
-    replayed?.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
+    replayed?.map_err(|source| CallError::NotSent { session: session.clone(), source })?;
     // A client that continues after a known event may have missed the end of a turn.
     let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
     send_state(client, &record, from, missed, link).await?;
@@ -345,5 +345,5 @@ async fn send_state(
     };
     let Some(state) = state else { return Ok(()) };
     let sent = link.pass_on(state).await;
-    sent.map_err(|source| CallError::NotTold { session: client_session(record), source })
+    sent.map_err(|source| CallError::NotSent { session: client_session(record), source })
 }

@@ -12,7 +12,7 @@ use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptCall, PromptReply, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnInsertion, TurnTicket};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnHandle, TurnInsertion};
 use crate::model::{
     ClientName, ErrorCode, EventKind, Fallback, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId,
     Seq, StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState,
@@ -150,7 +150,7 @@ struct TurnWaiter<'a> {
 
 impl<'a> TurnWaiter<'a> {
     /// Waits for the end of a turn that this prompt created.
-    async fn wait_for_new(self, mut ticket: TurnTicket) -> Result<Option<TurnEnd>, SessionError> {
+    async fn wait_for_new(self, mut ticket: TurnHandle) -> Result<Option<TurnEnd>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let notifier = self.insertion_notifier(turn, &request);
         let end = async {

@@ -14,7 +14,7 @@ use super::Secret;
 /// Envelope members that identify a line.
 const ENVELOPE: &[&str] = &["jsonrpc", "id", "method"];
 
-/// Members that hold ids. A masked id would identify nothing.
+/// Members that hold ids. A redacted id would identify nothing.
 const IDS: &[&str] = &[
     "sessionId",
     "agentSessionId",

@@ -21,11 +21,11 @@ fn learnt_from(secrets: &mut Secrets, line: &str) -> String {
         &rest[..values.byte_offset()]
     });
     let method = read["method"].as_str().unwrap_or_default();
-    secrets.remove_from_call(line, method, params).unwrap_or_else(|| line.to_owned())
+    secrets.redact_call(line, method, params).unwrap_or_else(|| line.to_owned())
 }
 
 fn kept_json(secrets: &[&str], json: &str) -> String {
-    Secrets::new(secrets).remove_from_json(json).unwrap_or_else(|| json.to_owned())
+    Secrets::new(secrets).redact_json(json).unwrap_or_else(|| json.to_owned())
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn of_values_that_keep_coming_the_last_ones_are_known() {
         secrets.learn(&format!("token-{number:04}"));
     }
     let text = format!(r#"["token-0000","token-0001","token-{MOST_LEARNED:04}"]"#);
-    assert_eq!(secrets.remove_from_json(&text).unwrap(), r#"["token-0000","[secret]","[secret]"]"#);
+    assert_eq!(secrets.redact_json(&text).unwrap(), r#"["token-0000","[secret]","[secret]"]"#);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn of_values_that_overlap_no_part_is_left() {
     ];
     for (secrets, text, kept) in cases {
         assert_eq!(kept_json(secrets, &format!(r#"["{text}"]"#)), format!(r#"["{kept}"]"#), "{text}");
-        assert_eq!(Secrets::new(secrets).remove_from_words(text), kept, "{text}");
+        assert_eq!(Secrets::new(secrets).redact_text(text), kept, "{text}");
     }
 }
 
@@ -164,7 +164,7 @@ fn secret_equal_to_a_protocol_word_is_replaced_only_in_text() {
     };
     let secrets = ["session-1", "tool_call_update", "completed", "2.0.session"];
     assert_eq!(kept_json(&secrets, &line("a session-1 is completed")), line("a [secret] is [secret]"));
-    // A value that does not look like a word of the protocol is masked, and `params` contains no envelope members.
+    // A value that does not look like a word of the protocol is redacted, and `params` contains no envelope members.
     let odd = |inside: &str| {
         format!(r#"{{"result":{{"stopReason":"{inside}","id":"{inside}","method":["{inside}"]}}}}"#)
     };
@@ -199,24 +199,24 @@ fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
 }
 
 #[test]
-fn secret_values_under_eight_characters_are_never_masked() {
+fn secret_values_under_eight_characters_are_never_redacted() {
     let line = |value: &str| {
         format!(r#"{{"id":1,"error":{{"message":"{value}","data":["{value}","is {value}"]}}}}"#)
     };
     // Eight characters, not bytes.
-    for (value, is_masked) in [("", false), ("abcdefg", false), ("äöüäöüä", false), ("abcdefgh", true)]
+    for (value, is_redacted) in [("", false), ("abcdefg", false), ("äöüäöüä", false), ("abcdefgh", true)]
     {
-        let kept = if is_masked { line("[secret]") } else { line(value) };
+        let kept = if is_redacted { line("[secret]") } else { line(value) };
         assert_eq!(kept_json(&[value], &line(value)), kept, "{value}");
-        let words = if is_masked { "[secret]" } else { value };
-        assert_eq!(Secrets::new([value]).remove_from_words(value), words);
+        let words = if is_redacted { "[secret]" } else { value };
+        assert_eq!(Secrets::new([value]).redact_text(value), words);
     }
     // The placeholder would be replaced by itself.
-    assert_eq!(Secrets::new(["[secret]"]).remove_from_json(&line("[secret]")), None);
+    assert_eq!(Secrets::new(["[secret]"]).redact_json(&line("[secret]")), None);
 }
 
 #[test]
-fn environment_values_are_masked_by_name_and_url_passwords_in_any_variable() {
+fn environment_values_are_redacted_by_name_and_url_passwords_in_any_variable() {
     let variables = [
         ("API_KEY", "k3y-of-api"),
         ("MARKED", "m4rked-value"),
@@ -230,7 +230,7 @@ fn environment_values_are_masked_by_name_and_url_passwords_in_any_variable() {
     );
     let said = variables.map(|(name, value)| format!("{name}={value}")).join(" ");
     let kept = said.replace("k3y-of-api", "[secret]").replace("m4rked-value", "[secret]");
-    assert_eq!(secrets.remove_from_words(&said), kept.replace("pr0xy-word", "[secret]"));
+    assert_eq!(secrets.redact_text(&said), kept.replace("pr0xy-word", "[secret]"));
 }
 
 #[test]
@@ -267,7 +267,7 @@ proptest! {
         let whole = format!("{before}{secret}{after}");
         let line = format!(r#"{{"a" :["{}"]}}"#, written(&whole, &escapes));
         let kept: Value = serde_json::from_str(&kept_json(&[&secret], &line)).unwrap();
-        let words = Secrets::new([&secret]).remove_from_words(&whole).into_owned();
+        let words = Secrets::new([&secret]).redact_text(&whole).into_owned();
         prop_assert_eq!(&kept["a"][0], &words);
         prop_assert!(!words.contains(&secret));
     }
@@ -275,7 +275,7 @@ proptest! {
     #[test]
     fn any_text_is_taken_and_nothing_panics(text in any::<String>(), secret in any::<String>()) {
         let secrets = Secrets::new([&secret]);
-        let kept = secrets.remove_from_json(&text);
+        let kept = secrets.redact_json(&text);
         if serde_json::from_str::<IgnoredAny>(&text).is_ok() {
             prop_assert!(kept.is_none_or(|kept| serde_json::from_str::<IgnoredAny>(&kept).is_ok()));
         }
@@ -312,9 +312,9 @@ proptest! {
         for piece in cuts.windows(2) {
             held.push_str(&text[piece[0]..piece[1]]);
             let rest = held.split_off(secrets.settled(&held));
-            kept.push_str(&secrets.remove_from_words(&std::mem::replace(&mut held, rest)));
+            kept.push_str(&secrets.redact_text(&std::mem::replace(&mut held, rest)));
         }
-        kept.push_str(&secrets.remove_from_words(&held));
+        kept.push_str(&secrets.redact_text(&held));
         prop_assert!(kept.contains("[secret]"), "{kept}");
         prop_assert!(!kept.replace("[secret]", "|").contains(secret), "{kept}");
     }

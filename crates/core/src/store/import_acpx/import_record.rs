@@ -145,7 +145,7 @@ impl ImportContext<'_> {
         let mut rest = Vec::new();
         if stored.has_no_own_turn(self.store, &mut import).await? {
             rest.extend(between.into_iter().filter_map(|step| import.convert(step)));
-            rest.extend(import.remaining_changes(|words| source.clean(words)));
+            rest.extend(import.remaining_changes(|words| source.redact(words)));
         }
         let (events, turns) = import.added();
         let is_new = events > 0 || !rest.is_empty();

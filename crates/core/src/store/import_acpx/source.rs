@@ -102,8 +102,8 @@ impl ConversationSource {
     }
 
     /// A text of the record without the secrets found in its journal.
-    pub(super) fn clean(&self, words: &str) -> String {
-        self.transcript.clean(words)
+    pub(super) fn redact(&self, words: &str) -> String {
+        self.transcript.redact(words)
     }
 
     fn next_line(&mut self, line: &mut Vec<u8>) -> Result<Option<LineRead>, Damage> {

@@ -173,8 +173,8 @@ impl RecordImport {
         }
     }
 
-    /// The changes from the record's file that are not in the journal. `clean` removes the journal's secrets.
-    pub(super) fn remaining_changes(&mut self, clean: impl Fn(&str) -> String) -> Vec<Change> {
+    /// The changes from the record's file that are not in the journal. `redact` redacts the journal's secrets.
+    pub(super) fn remaining_changes(&mut self, redact: impl Fn(&str) -> String) -> Vec<Change> {
         let latest = self.row.current();
         let before = self.lineage.as_ref().unwrap_or(&self.row);
         let mut lineage = before.clone();
@@ -185,7 +185,7 @@ impl RecordImport {
             lineage.replace(session, inner, LineageReason::LoadFailed, self.used_at);
         }
         let mut changes = std::mem::take(&mut self.pending);
-        let title = self.title.take().map(|title| clean(&title));
+        let title = self.title.take().map(|title| redact(&title));
         if title.is_some() && title != self.stored_title {
             changes.push(Change::Title(title));
         }

@@ -109,17 +109,17 @@ impl Transcript {
         match JournalLine::read(line).ok_or(InvalidLine)? {
             JournalLine::Segment { request: None } | JournalLine::OtherMarker => {}
             JournalLine::Segment { request: Some(request) } => {
-                let request = self.clean(&request);
+                let request = self.redact(&request);
                 self.segment(&request);
             }
             JournalLine::TurnStarted { request } => {
                 self.interrupt();
-                let request = self.clean(&request);
+                let request = self.redact(&request);
                 self.announced = Some(self.request_id(&request));
             }
             JournalLine::TurnResult { request, result } => {
-                let (request, clean) = (self.clean(&request), self.secrets.remove_from_json(result.get()));
-                let result = clean.as_deref().unwrap_or(result.get());
+                let (request, redacted) = (self.redact(&request), self.secrets.redact_json(result.get()));
+                let result = redacted.as_deref().unwrap_or(result.get());
                 let result = serde_json::from_str(result).map_err(|_| InvalidLine)?;
                 self.turn_result(&request, result)?;
             }
@@ -139,8 +139,8 @@ impl Transcript {
     }
 
     /// A text of npm acpx without the secrets found in the journal so far.
-    pub(super) fn clean(&self, words: &str) -> String {
-        self.secrets.remove_from_words(words).into_owned()
+    pub(super) fn redact(&self, words: &str) -> String {
+        self.secrets.redact_text(words).into_owned()
     }
 
     /// Handles a segment that begins within an unknown turn: the segment with the turn's beginning is missing.
@@ -168,16 +168,16 @@ impl Transcript {
         Ok(())
     }
 
-    /// Only the cleaned line is used further, so that no secret ends up in a turn. A line that cannot be stored is
+    /// Only the redacted line is used further, so that no secret ends up in a turn. A line that cannot be stored is
     /// replaced by a placeholder.
     fn message(&mut self, line: &str, message: JournalMessage<'_>) {
-        let clean = match call(&message) {
-            Some((method, params)) => self.secrets.remove_from_call(line, &method, params.map(RawValue::get)),
-            None => self.secrets.remove_from_json(line),
+        let redacted = match call(&message) {
+            Some((method, params)) => self.secrets.redact_call(line, &method, params.map(RawValue::get)),
+            None => self.secrets.redact_json(line),
         };
-        let kept = match clean.as_deref().map(JournalLine::read) {
+        let kept = match redacted.as_deref().map(JournalLine::read) {
             None => Some(message),
-            Some(Some(JournalLine::Message(clean))) => Some(clean),
+            Some(Some(JournalLine::Message(redacted))) => Some(redacted),
             Some(_) => None,
         };
         let origin = self.directions.locate(kept.as_ref().unwrap_or(&message));
@@ -188,7 +188,7 @@ impl Transcript {
             turn: self.open.as_ref().map(|turn| turn.id),
             direction: origin.direction,
             kind: origin.kind,
-            body: clean.as_deref().unwrap_or(line).into(),
+            body: redacted.as_deref().unwrap_or(line).into(),
         }));
         if let (Some(JournalMessage::Response { result, error, .. }), Some(request)) = (kept, origin.answers)
         {

@@ -168,8 +168,8 @@ async fn agent_starts_for_the_first_waiting_client_after_a_crash() {
     let waits = session.prompt(Prompt::text("two").unwrap().with_restore(given_by("two"))).await.unwrap();
     let last = session.prompt(Prompt::text("three").unwrap().with_restore(given_by("three"))).await.unwrap();
     kill_agent(&session).await;
-    dies.over().await.unwrap();
-    assert_eq!(stop_reason(&waits.over().await.unwrap()), "end_turn");
+    dies.finished().await.unwrap();
+    assert_eq!(stop_reason(&waits.finished().await.unwrap()), "end_turn");
     let pid = session.status().agent_pid.unwrap();
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let given: Vec<&str> =

@@ -42,7 +42,7 @@ impl Pair {
     /// One turn with each at the same time; how the bad one ended.
     async fn turn(&self) -> Turn {
         let allowed = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
-        let bad = async { self.bad.prompt(allowed).await.unwrap().over().await.unwrap() };
+        let bad = async { self.bad.prompt(allowed).await.unwrap().finished().await.unwrap() };
         let (turn, good) = tokio::join!(bad, prompt(&self.good, "go"));
         assert_eq!(stop_reason(&good), "end_turn");
         turn
@@ -127,7 +127,7 @@ async fn requests_that_share_an_id_are_all_answered() {
             u32::from(event.direction == Direction::ToAgent && event.body.contains(r#""optionId":"yes""#));
     }
     pair.bad.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     let answers: Vec<_> = received(&pair.command).into_iter().filter(|(what, _)| what == "answer").collect();
     let yes = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
     assert_eq!(answers, vec![("answer".to_owned(), yes); 3]);

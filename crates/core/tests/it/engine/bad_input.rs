@@ -213,7 +213,7 @@ async fn content_the_agent_does_not_accept_ends_the_turn_unsent() {
     let bench = Bench::new();
     let (session, command) = bench.open(&faithful(everything())).await;
     let image = Prompt::blocks(r#"[{"type":"image","data":"","mimeType":"image/png"}]"#).unwrap();
-    let turn = session.prompt(image).await.unwrap().over().await.unwrap();
+    let turn = session.prompt(image).await.unwrap().finished().await.unwrap();
     let text = r#"the agent "scripted" cannot take prompt[0] (image): it does not advertise promptCapabilities.image"#;
     assert_eq!(failure(&turn), ("CONTENT_UNSUPPORTED", text));
     assert_eq!(methods(&command), ["initialize", "session/new"]);

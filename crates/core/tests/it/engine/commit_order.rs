@@ -169,7 +169,7 @@ async fn nothing_is_published_or_sent_before_its_commit() {
     gate.someone_waits().await;
     assert_eq!(follower.page().await.unwrap(), []);
     gate.set_open(true);
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "end_turn");
     let shown: Vec<_> = follower.page().await.unwrap().iter().map(brief).collect();
     assert_eq!(shown, ["< session/update agent_message_chunk", "< result", "# turn_ended"]);
 }
@@ -190,7 +190,7 @@ async fn acknowledged_sent_and_answered_events_are_synced_and_chunks_are_not() {
     let mut follower = session.follow(Seq::FIRST);
     while !follower.next().await.unwrap().unwrap().body.contains("hello") {}
     std::fs::write(&go, "").unwrap();
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     let appended = gate.appended.lock().unwrap();
     let turn_of =
         |change: &Change| if let Change::Turn(turn) = change { Some(turn.state.clone()) } else { None };

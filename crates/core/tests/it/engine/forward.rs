@@ -48,7 +48,7 @@ async fn request_is_forwarded_during_a_turn_and_stored_with_its_response() {
         session.request("session/set_mode", r#"{"modeId":"code","x":1.0}"#, restore()).await.unwrap();
     assert_eq!(&*answer, r#"{"_meta":{"kept":1}}"#);
     std::fs::write(&go, "").unwrap();
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     let sent = received(&command).into_iter().find(|(method, _)| method == "session/set_mode").unwrap().1;
     assert_eq!(sent, json!({"sessionId": "s1", "modeId": "code", "x": 1.0}));
     let story = bench.story(session.record_id()).await;
@@ -183,7 +183,7 @@ async fn meta_of_a_client_request_is_forwarded_to_the_agent() {
     let new = NewSession { extra_params: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
     let session = bench.engine.open(new).await.unwrap();
     let first = Prompt::text("one").unwrap().with_extra_params(meta(r#"{"b":[ ]}"#));
-    session.prompt(first).await.unwrap().over().await.unwrap();
+    session.prompt(first).await.unwrap().finished().await.unwrap();
     prompt(&session, "two").await;
     session.park().await.unwrap();
     session.wake(RestoreSession { extra_params: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();

@@ -150,7 +150,7 @@ fn brief(event: &Event) -> String {
 /// Prompts with text and waits for the turn to end.
 async fn prompt(session: &Session, text: &str) -> Turn {
     let ticket = session.prompt(Prompt::text(text).unwrap()).await.expect("the prompt is accepted");
-    ticket.over().await.expect("the turn ends")
+    ticket.finished().await.expect("the turn ends")
 }
 
 fn outcome(turn: &Turn) -> &TurnOutcome {

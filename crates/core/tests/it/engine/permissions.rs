@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::*;
 
 /// A turn that is to ask, and where its questions come out.
-async fn asking(session: &Session) -> (acpx_core::engine::TurnTicket, mpsc::Receiver<ResponderRequest>) {
+async fn asking(session: &Session) -> (acpx_core::engine::TurnHandle, mpsc::Receiver<ResponderRequest>) {
     let (advisor, questions) = mpsc::channel(4);
     let prompt = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
     (session.prompt_with_responder(prompt, advisor).await.unwrap(), questions)
@@ -37,23 +37,23 @@ async fn decision_of_the_client_reaches_the_agent_and_silence_rejects_an_edit() 
     let params: Value = serde_json::from_str(question.params()).unwrap();
     assert_eq!((&params["sessionId"], &params["toolCall"]["toolCallId"]), (&json!("s1"), &json!("t1")));
     question.answer(ClientDecision::Choose("yes".into()));
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
 
     let (ticket, mut questions) = asking(&session).await;
     drop(questions.recv().await.unwrap());
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 0, rejected: 1 });
 
     // The client has gone before the agent asks.
     let (ticket, questions) = asking(&session).await;
     drop(questions);
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
 
     // An option that the agent did not offer.
     let (ticket, mut questions) = asking(&session).await;
     questions.recv().await.unwrap().answer(ClientDecision::Choose("everything".into()));
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     assert_eq!(answers(&command), [selected("yes"), selected("no"), selected("no"), selected("no")]);
 }
 
@@ -72,7 +72,7 @@ async fn answer_to_an_earlier_turns_request_does_not_answer_its_namesake() {
     let (ticket, mut questions) = asking(&session).await;
     let early = questions.recv().await.unwrap();
     std::fs::write(&go, "").unwrap();
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
 
     let (ticket, mut questions) = asking(&session).await;
     let question = questions.recv().await.unwrap();
@@ -81,7 +81,7 @@ async fn answer_to_an_earlier_turns_request_does_not_answer_its_namesake() {
     let mut events = session.follow(Seq::FIRST);
     while !events.next().await.unwrap().unwrap().body.contains(r#""optionId":"no"}"#) {}
     std::fs::write(bench.home.join("answered"), "").unwrap();
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 0, rejected: 1 });
     // An agent that was ended has read everything it was sent.
     bench.engine.shutdown().await;
@@ -105,11 +105,11 @@ async fn approval_without_an_approving_option_is_a_rejection_and_counted_so() {
     let question = questions.recv().await.unwrap();
     assert!(!question.wanted().unwrap().can_be_approved);
     question.answer(ClientDecision::Approve);
-    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    assert_eq!(ticket.finished().await.unwrap().permissions, rejected);
     // Reading is allowed where nobody can be asked, and this cannot be.
     let (ticket, questions) = asking(&session).await;
     drop(questions);
-    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    assert_eq!(ticket.finished().await.unwrap().permissions, rejected);
     assert_eq!(answers(&command), [selected("no"), selected("no")]);
 }
 
@@ -131,7 +131,7 @@ async fn permission_without_a_responder_follows_approve_reads() {
     let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
     let (session, command) = bench.open(&script).await;
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 1 });
     assert_eq!(answers(&command), [selected("yes"), selected("no")]);
 }
@@ -154,7 +154,7 @@ async fn responder_that_joins_a_turn_gets_its_later_permission_requests() {
     session.join(&ticket.request, Some(advisor.clone())).await.unwrap().unwrap();
     std::fs::write(&two, "").unwrap();
     second.recv().await.unwrap().answer(ClientDecision::Choose("yes".into()));
-    let (request, over) = (ticket.request.clone(), ticket.over().await.unwrap());
+    let (request, over) = (ticket.request.clone(), ticket.finished().await.unwrap());
     assert_eq!(session.join(&request, None).await.unwrap(), Some(over));
     let unknown = acpx_core::model::RequestId::new("unknown").unwrap();
     assert_eq!(session.join(&unknown, Some(advisor)).await.unwrap(), None);
@@ -173,8 +173,8 @@ async fn elicitation_goes_to_the_turns_client_and_is_declined_without_answer() {
     let (session, command) = bench.open(&script).await;
     let said: Arc<str> = r#"{"action":"accept","content":{"a":1.0},"x":[ ]}"#.into();
     for advice in [
-        ClientDecision::Say(said.clone()),
-        ClientDecision::Say("[]".into()),
+        ClientDecision::Result(said.clone()),
+        ClientDecision::Result("[]".into()),
         ClientDecision::Choose("yes".into()),
     ] {
         let (advisor, mut questions) = mpsc::channel(4);
@@ -184,7 +184,7 @@ async fn elicitation_goes_to_the_turns_client_and_is_declined_without_answer() {
         let params: Value = serde_json::from_str(question.params()).unwrap();
         assert_eq!((question.kind(), params), (QuestionKind::Elicitation, form()));
         question.answer(advice);
-        assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount::default());
+        assert_eq!(ticket.finished().await.unwrap().permissions, PermissionCount::default());
     }
     prompt(&session, "nobody is there").await;
     let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
@@ -215,14 +215,14 @@ async fn permission_request_is_withdrawn_by_its_agent_or_a_cancelled_turn() {
     let mut question = questions.recv().await.unwrap();
     std::fs::write(&go, "").unwrap();
     question.withdrawn().await;
-    question.answer(ClientDecision::Say(r#"{"action":"accept"}"#.into()));
-    ticket.over().await.unwrap();
+    question.answer(ClientDecision::Result(r#"{"action":"accept"}"#.into()));
+    ticket.finished().await.unwrap();
 
     let (ticket, mut questions) = asking(&session).await;
     let mut question = questions.recv().await.unwrap();
     session.cancel(None).await.unwrap();
     question.withdrawn().await;
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     bench.engine.shutdown().await;
     let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
     let cancelled = json!({"action": "cancel"});
@@ -256,7 +256,7 @@ async fn permission_request_withdrawn_before_dispatch_does_not_affect_the_next()
     assert_eq!(questions.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
     question.answer(ClientDecision::Choose("yes".into()));
     std::fs::write(&go, "").unwrap();
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
     bench.engine.shutdown().await;
     assert_eq!(answers(&command), [json!({"outcome": "cancelled"}), selected("yes")]);

@@ -1,16 +1,16 @@
 //! An agent looked over without a prompt.
 
 use acpx_core::acp::AgentInfo;
-use acpx_core::engine::{Examination, ListLookup, Trial};
+use acpx_core::engine::{ListLookup, ProbeReport, SessionTrial};
 use acpx_core::model::{AcpSessionId, ErrorMeaning, Profiles, ProtocolVersion};
 use acpx_core::store::RecordFilter;
 use acpx_core::tools::TerminationOutcome;
 
 use super::*;
 
-async fn examine(bench: &Bench, script: &Script) -> (Result<Examination, SessionError>, Vec<String>) {
+async fn probe(bench: &Bench, script: &Script) -> (Result<ProbeReport, SessionError>, Vec<String>) {
     let (agent, command) = bench.agent(script);
-    (bench.engine.examine(bench.new_session(agent, Vec::new())).await, command)
+    (bench.engine.probe(bench.new_session(agent, Vec::new())).await, command)
 }
 
 #[tokio::test]
@@ -31,13 +31,13 @@ async fn probe_reads_capabilities_and_a_session_and_leaves_nothing() {
         .reply(json!({}))
         .expect("session/delete")
         .reply(json!({}));
-    let (seen, command) = examine(&bench, &script).await;
+    let (seen, command) = probe(&bench, &script).await;
     let seen = seen.unwrap();
     let info = AgentInfo { name: Some("some-agent".into()), version: Some("1.2.3".into()) };
     assert_eq!((seen.info, seen.protocol, seen.ended), (info, ProtocolVersion::V1, TerminationOutcome::Gone));
     assert_eq!(seen.exit.map(|exit| (exit.code, exit.signal)), Some((Some(0), None)));
     assert_eq!((seen.known_as, &seen.profile), (None, Profiles::built_in().any()));
-    assert!(matches!(seen.trial, Trial::Made { modes: true, .. }), "{:?}", seen.trial);
+    assert!(matches!(seen.trial, SessionTrial::Made { modes: true, .. }), "{:?}", seen.trial);
     assert!(seen.capabilities.sessions.load && !seen.capabilities.sessions.resume);
     assert_eq!(methods(&command), ["initialize", "session/new", "answer", "session/close", "session/delete"]);
     let records = bench.store.records(RecordFilter::default(), None, 9).await.unwrap();
@@ -81,16 +81,16 @@ async fn probe_reports_a_missing_login_and_an_agent_crash() {
     let login = Script::new()
         .initialize(json!({}))
         .refuse("session/new", json!({"code": -32000, "message": "Authentication required"}));
-    let (seen, _) = examine(&bench, &login).await;
-    let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
+    let (seen, _) = probe(&bench, &login).await;
+    let SessionTrial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
     assert_eq!(error.meaning(), ErrorMeaning::LoginNeeded);
 
     let dies = Script::new().initialize(json!({})).expect("session/new").exit(3);
-    let (seen, _) = examine(&bench, &dies).await;
-    let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
+    let (seen, _) = probe(&bench, &dies).await;
+    let SessionTrial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
     assert_eq!(error.code().as_str(), "AGENT_DIED");
 
-    let (seen, _) = examine(&bench, &Script::new().stderr("no key").exit(1)).await;
+    let (seen, _) = probe(&bench, &Script::new().stderr("no key").exit(1)).await;
     let Err(SessionError::Agent(error)) = seen else { panic!("it started") };
     assert_eq!(error.code().as_str(), "AGENT_EXITED_AT_START");
     assert!(error.to_string().contains("no key"), "{error}");

@@ -253,7 +253,7 @@ async fn rejection_that_ends_the_turn_as_cancelled_keeps_the_session() {
             .prompt(|turn| turn.say("still here").end("end_turn"));
         let (session, command) = open_as(&bench, name, &script).await;
         let denied = Prompt::text("edit").unwrap().with_policy(PermissionMode::DenyAll);
-        let turn = session.prompt(denied).await.unwrap().over().await.unwrap();
+        let turn = session.prompt(denied).await.unwrap().finished().await.unwrap();
         assert_eq!((stop_reason(&turn), turn.permissions.rejected), ("cancelled", 1), "{name}");
         assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
         assert!(!methods(&command).iter().any(|method| method == "session/cancel"), "{name}");
@@ -285,7 +285,7 @@ async fn permission_request_withdrawn_after_our_cancel_is_answered_once() {
         let ticket = session.prompt_with_responder(asked, advisor).await.unwrap();
         let _question = questions.recv().await.unwrap();
         session.cancel(None).await.unwrap();
-        assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled", "{name}");
+        assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled", "{name}");
         assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
         let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
@@ -303,7 +303,7 @@ async fn agent_silent_for_a_missing_login_is_ended_by_the_turn_limit() {
         let (session, _) = open_as(&bench, name, &script).await;
         let limits = TurnLimits { silence: Some(Duration::from_millis(50)), ..TurnLimits::default() };
         let asked = Prompt::text("one").unwrap().with_limits(limits);
-        let turn = session.prompt(asked).await.unwrap().over().await.unwrap();
+        let turn = session.prompt(asked).await.unwrap().finished().await.unwrap();
         assert_eq!(failure(&turn).0, "IDLE_TIMEOUT", "{name}");
         assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
     }

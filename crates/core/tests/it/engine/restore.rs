@@ -287,7 +287,7 @@ async fn answer_that_repeats_an_interrupted_one_is_shown_whole() {
     let mut events = session.follow(Seq::FIRST);
     while !events.next().await.unwrap().unwrap().body.contains("tick") {}
     kill_agent(&session).await;
-    assert_eq!(failure(&ticket.over().await.unwrap()).0, "AGENT_DIED");
+    assert_eq!(failure(&ticket.finished().await.unwrap()).0, "AGENT_DIED");
     prompt(&session, "go").await;
     assert_eq!(bench.said(&session).await, ["> go", "< tick ", "> go", "< tick tock"]);
 }

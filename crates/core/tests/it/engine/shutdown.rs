@@ -48,7 +48,7 @@ async fn close_without_the_capability_cancels_a_running_turn_and_ends_the_proces
     let mut follower = session.follow(Seq::FIRST);
     while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
     session.close().await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     assert_eq!(methods(&command)[2..], ["session/prompt", "session/cancel"]);
 }
 
@@ -205,7 +205,7 @@ async fn shutdown_interrupts_the_turn_and_the_next_host_does_not_resend_it() {
     let mut follower = session.follow(Seq::FIRST);
     while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
     bench.engine.shutdown().await;
-    assert!(matches!(ticket.over().await.unwrap().state, TurnState::Interrupted { .. }));
+    assert!(matches!(ticket.finished().await.unwrap().state, TurnState::Interrupted { .. }));
     let last = bench.events(session.record_id()).await.pop().unwrap();
     assert!(last.body.contains("INTERRUPTED") && last.body.contains("stopped"), "{}", last.body);
     let sent = methods(&command).into_iter().filter(|method| method == "session/prompt").count();

@@ -25,7 +25,7 @@ async fn full_disk_ends_the_session_with_an_error_and_keeps_acknowledged_events(
     let pid = session.status().agent_pid.unwrap();
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
     let ticket = session.prompt(Prompt::text("two").unwrap()).await.unwrap();
-    let error = ticket.over().await.err().unwrap();
+    let error = ticket.finished().await.err().unwrap();
     assert_eq!(error.code().as_str(), "STORE_FULL");
     assert!(error.hint().is_some());
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Cancel and time: a turn ends when somebody wants it to, or when a limit that somebody set is reached, and never
 //! by a clock of ours. What the agent then does changes nothing.
 
-use acpx_core::engine::TurnTicket;
+use acpx_core::engine::TurnHandle;
 use acpx_core::model::{AgentEnd, PermissionMode, Timestamp, TurnLimits};
 use acpx_core::wire;
 use acpx_testkit::starts_of;
@@ -16,7 +16,7 @@ fn limits(whole: Option<u64>, silence: Option<u64>) -> TurnLimits {
 /// Prompts under limits and waits for the turn to end.
 async fn prompt_within(session: &Session, limits: TurnLimits) -> Turn {
     let prompt = Prompt::text("go").unwrap().with_limits(limits);
-    session.prompt(prompt).await.unwrap().over().await.unwrap()
+    session.prompt(prompt).await.unwrap().finished().await.unwrap()
 }
 
 /// Follows a session until the agent has said this.
@@ -47,7 +47,7 @@ async fn turn_without_limits_never_times_out() {
     until_said(&session, "still there").await;
     tokio::time::advance(Duration::from_hours(24 * 365)).await;
     std::fs::write(&later, "").unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "end_turn");
     tokio::time::resume();
 }
 
@@ -87,7 +87,7 @@ async fn time_before_the_prompt_counts_and_the_timeout_is_reported_as_given() {
     let (session, _) = bench.open(&script).await;
     let limits = limits(Some(3_600_000), None);
     let prompt = Prompt::text("go").unwrap().with_limits(limits).after(Duration::from_millis(3_599_800));
-    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
     let message = r#"the turn with the agent "scripted" took longer than 3600 s and was cancelled"#;
     assert_eq!((failure(&turn), turn.limits), (("TIMEOUT", message), limits));
 }
@@ -105,7 +105,7 @@ async fn agent_that_ignores_cancel_has_its_exit_reason_recorded() {
     let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
     until_said(&session, "busy").await;
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     session.park().await.unwrap();
     let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
     let how = AgentEnd::Otherwise("it did not answer session/cancel and was ended".to_owned());
@@ -126,8 +126,8 @@ async fn cancelled_turn_that_the_agent_ends_normally_counts_as_cancelled() {
     // A prompt that comes meanwhile waits for the answer: agents lose a second one.
     let next = session.prompt(Prompt::text("next").unwrap()).await.unwrap();
     session.cancel(Some(ticket.turn)).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
-    assert_eq!(stop_reason(&next.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&next.finished().await.unwrap()), "end_turn");
     let sent = ["initialize", "session/new", "session/prompt", "session/cancel", "session/prompt"];
     assert_eq!(methods(&command), sent);
     let kept = bench.events(session.record_id()).await;
@@ -156,7 +156,7 @@ async fn pending_permission_request_stops_the_silence_timeout_and_an_answer_rest
     assert!(session.status().has_work, "the turn was ended while its client was asked");
     tokio::time::resume();
     question.answer(acpx_core::engine::ClientDecision::Choose("yes".into()));
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     let message = r#"the agent "scripted" said nothing for 0.2 s and the turn was cancelled"#;
     assert_eq!((failure(&turn), turn.permissions.approved), (("IDLE_TIMEOUT", message), 1));
 }
@@ -172,14 +172,14 @@ async fn output_of_a_background_terminal_does_not_reset_the_silence_timeout() {
     let (session, _) = bench.open(&script).await;
     let prompt = Prompt::text("go").unwrap().with_limits(limits(None, Some(1000)));
     let prompt = prompt.with_policy(PermissionMode::ApproveAll);
-    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
     let message = r#"the agent "scripted" said nothing for 1 s and the turn was cancelled"#;
     assert_eq!(failure(&turn), ("IDLE_TIMEOUT", message));
 }
 
 /// A session with room for a single line to its agent, which in its turn asks for two files, each larger than a pipe,
 /// and reads neither before there is a file `go`. Both have been read for it.
-async fn with_unread_answers(bench: &Bench) -> (Session, Vec<String>, TurnTicket) {
+async fn with_unread_answers(bench: &Bench) -> (Session, Vec<String>, TurnHandle) {
     let (large, go) = (bench.home.join("large"), bench.home.join("go"));
     std::fs::write(&large, "x".repeat(300_000)).unwrap();
     let read = |id: u64| {
@@ -214,7 +214,7 @@ async fn agent_that_reads_slowly_is_still_received_and_never_timed_out() {
     std::fs::write(bench.home.join("speak"), "").unwrap();
     until_said(&session, "still there").await;
     std::fs::write(bench.home.join("go"), "").unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "end_turn");
     let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
     let lengths: Vec<_> = answers.map(|(_, answer)| answer["content"].as_str().unwrap().len()).collect();
     assert_eq!(lengths, [300_000, 300_000, 0]);
@@ -225,7 +225,7 @@ async fn session_whose_agent_reads_nothing_is_cancelled_and_parked_in_time() {
     let bench = Bench::with(narrow());
     let (session, _, ticket) = with_unread_answers(&bench).await;
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     session.park().await.unwrap();
     assert_eq!(session.status().agent_pid, None);
 }
@@ -253,7 +253,7 @@ async fn send_queue_of_an_agent_that_reads_nothing_is_bounded() {
     assert_eq!((refused.code().as_str(), (8..12).contains(&taken)), ("QUEUE_FULL", true), "{taken}");
     assert!(session.waiting().await.unwrap().unwrap().is_unread);
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
 }
 
 #[tokio::test]

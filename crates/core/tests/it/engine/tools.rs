@@ -41,7 +41,7 @@ fn requesting<const N: usize>(requests: [(&str, Value); N]) -> Script {
 
 async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
     let prompt = Prompt::text("go").unwrap().with_policy(policy);
-    session.prompt(prompt).await.unwrap().over().await.unwrap()
+    session.prompt(prompt).await.unwrap().finished().await.unwrap()
 }
 
 fn denied(method: &str) -> Value {
@@ -162,19 +162,19 @@ async fn write_that_needs_permission_is_requested_and_done_when_approved() {
     let file_question = questions.recv().await.unwrap();
     assert_eq!(file_question.kind(), QuestionKind::File);
     drop(file_question);
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
 
     let (ticket, mut questions) = ask().await;
     questions.recv().await.unwrap().answer(ClientDecision::Choose("reject".into()));
-    assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount { approved: 0, rejected: 1 });
+    assert_eq!(ticket.finished().await.unwrap().permissions, PermissionCount { approved: 0, rejected: 1 });
 
     // A turn that is cancelled over the question.
     let (ticket, mut questions) = ask().await;
     let open = questions.recv().await.unwrap();
     session.cancel(None).await.unwrap();
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     drop(open);
     let cancelled = json!({ "code": -32800, "message": "request cancelled" });
     assert_eq!(answers(&command), [json!({}), denied("fs/write_text_file"), cancelled]);
@@ -190,10 +190,10 @@ async fn client_response_to_a_file_request_reaches_the_agent_verbatim() {
     let ticket = session.prompt_with_responder(Prompt::text("go").unwrap(), advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.offer()), (QuestionKind::File, Some(ClientOffer::Reading)));
-    question.answer(ClientDecision::Say(r#"{"content":"unsaved","future":1.0e2}"#.into()));
+    question.answer(ClientDecision::Result(r#"{"content":"unsaved","future":1.0e2}"#.into()));
     let error = acpx_core::wire::RpcError::internal("the editor is busy");
     questions.recv().await.unwrap().answer(ClientDecision::Fail(error));
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     let raw = acpx_testkit::received_lines(&command);
     assert!(
         raw.iter().any(|line| line.contains(r#""result":{"content":"unsaved","future":1.0e2}"#)),
@@ -452,7 +452,7 @@ async fn request_with_an_open_id_is_refused_and_keeps_the_first_decision() {
     question.answer(ClientDecision::Approve);
     until_answered(&command, 2).await;
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     let told = answers(&command);
     let second = json!({ "code": -32600, "message": "a request with this id is still open" });
     assert_eq!((&told[0], told[1]["terminalId"].is_string()), (&second, true), "{told:?}");
@@ -473,7 +473,7 @@ async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
         tokio::task::yield_now().await;
     }
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     assert_eq!(answers(&command)[1], json!({ "code": -32800, "message": "request cancelled" }));
 }
 
@@ -484,7 +484,7 @@ async fn an_agent_that_waits_for_its_command_is_not_silent() {
     let (session, _) = bench.open(&script).await;
     let limits = TurnLimits { silence: Some(Duration::from_secs(2)), ..TurnLimits::default() };
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
-    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
     assert_eq!(stop_reason(&turn), "end_turn");
 }
 
@@ -536,7 +536,7 @@ async fn error_of_a_turn_without_a_responder_is_short_and_secret_free() {
         ..PermissionPolicy::default()
     };
     let ticket = session.prompt(Prompt::text("go").unwrap().with_policy(policy)).await.unwrap();
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     let told = format!("Run curl -H [secret] {}", "x".repeat(1024 - "Run curl -H [secret] ".len()));
     let words = format!("the agent \"scripted\" asked for a permission and no client could answer: {told}");
     assert_eq!(failure(&turn), ("PERMISSION_PROMPT_UNAVAILABLE", words.as_str()));
@@ -578,7 +578,7 @@ async fn file_changed_since_its_permission_request_is_not_written() {
     std::fs::write(&file, "mine").unwrap();
     question.answer(ClientDecision::Approve);
     drop(questions);
-    ticket.over().await.unwrap();
+    ticket.finished().await.unwrap();
     let words = format!("changed since it was asked about: {}", file.display());
     assert_eq!(
         answers(&command),
@@ -595,7 +595,7 @@ async fn overlong_write_is_refused_before_any_permission_request() {
     let (session, command) = bench.open(&requesting([write(&file, &long), write(&elsewhere, &long)])).await;
     let (advisor, mut questions) = mpsc::channel::<ResponderRequest>(4);
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
-    let asked = session.prompt_with_responder(prompt, advisor).await.unwrap().over().await.unwrap();
+    let asked = session.prompt_with_responder(prompt, advisor).await.unwrap().finished().await.unwrap();
     assert!(questions.recv().await.is_none(), "somebody was asked");
     let denied = prompt_with(&session, PermissionMode::DenyAll).await;
     let words = format!("larger than {} bytes: {}", 10 << 20, file.display());
@@ -674,5 +674,5 @@ async fn concurrent_terminals_are_allowed_up_to_the_limit() {
     }
     assert_eq!((made, refused), (64, 6));
     std::fs::write(&go, "").unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "end_turn");
 }

@@ -6,7 +6,7 @@ use super::*;
 
 async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
     let prompt = Prompt::text("edit").unwrap().with_policy(policy);
-    session.prompt(prompt).await.unwrap().over().await.unwrap()
+    session.prompt(prompt).await.unwrap().finished().await.unwrap()
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn after_cancel_permission_is_cancelled_and_the_agent_ends_the_turn() {
     let mut follower = session.follow(Seq::FIRST);
     while !follower.next().await.unwrap().unwrap().body.contains("working") {}
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     let (_, answer) = received(&command).into_iter().rfind(|(method, _)| method == "answer").unwrap();
     assert_eq!(answer, json!({"outcome": {"outcome": "cancelled"}}));
 }
@@ -70,7 +70,7 @@ async fn agent_that_ignores_cancel_is_ended_and_the_next_prompt_restores() {
     let ticket = session.prompt(Prompt::text("two").unwrap()).await.unwrap();
     let turn = ticket.turn;
     session.cancel(Some(turn)).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     assert_eq!(stop_reason(&prompt(&session, "three").await), "end_turn");
 }
 
@@ -87,10 +87,10 @@ async fn a_queued_turn_can_be_cancelled_while_another_runs() {
     let submit = async |text: &str| session.prompt(Prompt::text(text).unwrap()).await.unwrap();
     let (one, two, three) = (submit("one").await, submit("two").await, submit("three").await);
     session.cancel(Some(two.turn)).await.unwrap();
-    assert_eq!(stop_reason(&two.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&two.finished().await.unwrap()), "cancelled");
     std::fs::write(&go, "").unwrap();
-    assert_eq!(stop_reason(&one.over().await.unwrap()), "end_turn");
-    assert_eq!(stop_reason(&three.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&one.finished().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&three.finished().await.unwrap()), "end_turn");
     let sent: Vec<_> =
         received(&command).into_iter().filter(|(method, _)| method == "session/prompt").collect();
     let texts: Vec<_> =
@@ -103,7 +103,7 @@ async fn request_id_is_accepted_once() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     let named = || Prompt::text("hi").unwrap().with_request(RequestId::new("mine").unwrap());
-    session.prompt(named()).await.unwrap().over().await.unwrap();
+    session.prompt(named()).await.unwrap().finished().await.unwrap();
     let error = session.prompt(named()).await.err().unwrap();
     assert_eq!(error.code().as_str(), "REQUEST_EXISTS");
     assert_eq!(stop_reason(&prompt(&session, "the session goes on").await), "end_turn");

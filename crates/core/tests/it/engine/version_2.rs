@@ -114,12 +114,12 @@ async fn v2_agent_without_idle_keeps_its_turn_until_cancelled_or_dead() {
     while !events.next().await.unwrap().unwrap().body.contains("_resting") {}
     assert!(session.status().has_work);
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
 
     let ticket = session.prompt(Prompt::text("two").unwrap()).await.unwrap();
     while !events.next().await.unwrap().unwrap().body.contains("user_message") {}
     session.cancel(None).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
 
     let turn = prompt(&session, "three").await;
     assert_eq!(failure(&turn), ("AGENT_DIED", r#"the agent "scripted" died (exit code 1)"#));
@@ -160,7 +160,7 @@ async fn permission_requests_use_the_version_2_format() {
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.version()), (QuestionKind::Permission, ProtocolVersion::V2));
     question.answer(ClientDecision::Choose("yes".into()));
-    assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount { approved: 1, rejected: 0 });
+    assert_eq!(ticket.finished().await.unwrap().permissions, PermissionCount { approved: 1, rejected: 0 });
     let rejected = prompt(&session, "edit").await.permissions;
     assert_eq!(rejected, PermissionCount { approved: 0, rejected: 1 });
     let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
@@ -185,7 +185,7 @@ async fn unprompted_v2_work_is_its_own_turn_and_prompts_queue_behind_it() {
     let ticket = session.prompt(Prompt::text("one").unwrap()).await.unwrap();
     assert_eq!(ticket.turn.0, 2);
     std::fs::write(&done, "").unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "end_turn");
     assert_eq!(bench.said(&session).await, ["< on my own", "> one", "< hello"]);
     let own =
         bench.store.turn_numbered(session.record_id().clone(), acpx_core::model::TurnId(1)).await.unwrap();
@@ -254,7 +254,7 @@ async fn v2_agent_that_works_when_resumed_continues_in_its_own_turn() {
     assert!(session.status().has_work);
     let ticket = session.prompt(Prompt::text("two").unwrap()).await.unwrap();
     std::fs::write(bench.home.join("done"), "").unwrap();
-    let turn = ticket.over().await.unwrap();
+    let turn = ticket.finished().await.unwrap();
     assert_eq!((turn.id.0, stop_reason(&turn)), (3, "end_turn"));
 }
 
@@ -272,7 +272,7 @@ async fn v2_close_during_a_turn_sends_idle_before_its_response() {
     let mut events = session.follow(Seq::FIRST);
     while !events.next().await.unwrap().unwrap().body.contains("running") {}
     bench.engine.delete(session.record_id()).await.unwrap();
-    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&ticket.finished().await.unwrap()), "cancelled");
     let sent = ["initialize", "session/new", "session/prompt", "session/close", "session/delete"];
     assert_eq!(methods(&command), sent);
 }

@@ -126,7 +126,7 @@ impl AgentService for Toy {
         link: TurnLink,
     ) -> Result<PromptReply, CallError> {
         if call.text == "fail before it is inserted" {
-            return Err(CallError::NotKept { session: call.session, source: "broken".into() });
+            return Err(CallError::NotStored { session: call.session, source: "broken".into() });
         }
         if call.text == "wait before it is inserted" {
             cancellation.requested().await;
@@ -143,7 +143,7 @@ impl AgentService for Toy {
             }
             "fail when cancelled" => {
                 cancellation.requested().await;
-                Err(CallError::NotKept { session: call.session, source: "torn".into() })
+                Err(CallError::NotStored { session: call.session, source: "torn".into() })
             }
             "fail with a turn when cancelled" => {
                 cancellation.requested().await;
@@ -162,7 +162,7 @@ impl AgentService for Toy {
                 assert_eq!(outcome.unwrap(), PermissionOutcome::Cancelled);
                 Ok(StopReason::cancelled().into())
             }
-            "fail" => Err(CallError::NotKept { session: call.session, source: "broken".into() }),
+            "fail" => Err(CallError::NotStored { session: call.session, source: "broken".into() }),
             "ask" => {
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
                 match outcome.unwrap() {
@@ -441,7 +441,7 @@ async fn cancel_directly_after_its_prompt_is_not_lost() {
     assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled" })));
     let id = client.prompt("s1", "fail").await;
     let expected =
-        failure(&id, -32603, "Internal error", json!({ "details": "cannot keep the session s1: broken" }));
+        failure(&id, -32603, "Internal error", json!({ "details": "cannot store the session s1: broken" }));
     assert_eq!(client.next().await, expected);
 }
 

@@ -92,7 +92,7 @@ async fn v2_prompt_is_answered_at_insertion_and_ends_with_a_state() {
 async fn v2_error_is_a_reply_before_insertion_and_a_state_after() {
     let mut client = Client::v2_with_session().await;
     let id = client.prompt("s1", "fail before it is inserted").await;
-    let details = json!({ "details": "cannot keep the session s1: broken" });
+    let details = json!({ "details": "cannot store the session s1: broken" });
     assert_eq!(client.next().await, failure(&id, -32603, "Internal error", details.clone()));
     client.begun("fail").await;
     let error = json!({ "code": -32603, "message": "Internal error", "data": details });
