@@ -3,16 +3,17 @@
 //! Only the envelope is parsed. The parts stay raw text inside the line, so numbers, escapes, unknown members and the
 //! order of keys are as the peer wrote them.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 
 use super::RpcId;
 use super::json::{self, range_in};
 
+/// The members of an envelope.
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 /// How many unknown members an envelope may have. A message has none or a few.
 const UNKNOWN_MEMBERS: usize = 32;
 
@@ -134,8 +135,8 @@ impl Malformed {
 impl UnreadableLine {
     /// A line that is not a message for this reason.
     pub(super) fn new(problem: Malformed, line: &[u8]) -> Self {
-        let envelope: Option<RpcEnvelope<'_>> = serde_json::from_slice(line).ok();
-        let id = envelope.and_then(|envelope| RpcId::from_valid(envelope.id?.get()));
+        let envelope = std::str::from_utf8(line).ok().and_then(|line| json::scan(line, &["id"]));
+        let id = envelope.and_then(|envelope| RpcId::from_valid(envelope.values[0]?));
         Self { problem, id: id.unwrap_or_else(RpcId::null) }
     }
 }
@@ -210,29 +211,39 @@ impl RpcMessage {
 }
 
 fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
-    let envelope: RpcEnvelope<'_> = serde_json::from_str(line).map_err(|_| why_not_an_envelope(line))?;
-    if let Some(problem) = envelope.problem {
-        return Err(problem);
+    let envelope = json::scan(line, &MEMBERS).ok_or_else(|| why_not_an_envelope(line))?;
+    if envelope.repeated.contains(&true) {
+        return Err(Malformed::DuplicateMember);
     }
-    let range = |raw: &RawValue| range_in(line, raw.get());
-    let id_range = envelope.id.map(range);
-    let params = envelope.params.map(range);
-    let body = match (envelope.method, envelope.id) {
+    if envelope.has_others {
+        check_unknown_members(line)?;
+    }
+    let [_, id, method, params, result, error] = envelope.values;
+    let range = |json: &str| range_in(line, json);
+    let id_range = id.map(range);
+    let params = params.map(range);
+    let body = match (method, id) {
         (Some(method), Some(id)) => Body::Request {
-            id: match id.get() {
+            id: match id {
                 "null" => return Err(Malformed::NullId),
                 id => RpcId::from_valid(id).ok_or(Malformed::BadRequestId)?,
             },
-            method: json::string(method.get()).map(Into::into).ok_or(Malformed::BadRequestMethod)?,
+            method: json::string(method).map(Into::into).ok_or(Malformed::BadRequestMethod)?,
             params,
         },
         (Some(method), None) => Body::Notification {
-            method: json::string(method.get()).map(Into::into).ok_or(Malformed::BadMethod)?,
+            method: json::string(method).map(Into::into).ok_or(Malformed::BadMethod)?,
             params,
         },
         (None, id) => {
-            let outcome = read_outcome(line, &envelope)?;
-            let raw = id.ok_or(Malformed::MissingId)?.get();
+            // Some peers write both members, with `null` for the one that does not apply. An error that is not `null`
+            // always counts: losing it would leave a request without its response.
+            let outcome = match (result, error) {
+                (Some(result), None | Some("null")) => RpcOutcome::Result(range(result)),
+                (_, Some(error)) => RpcOutcome::Error(range(error)),
+                (None, None) => return Err(Malformed::NeitherRequestNorResponse),
+            };
+            let raw = id.ok_or(Malformed::MissingId)?;
             let id = match (&outcome, raw) {
                 (RpcOutcome::Error(_), "null") => RpcId::null(),
                 _ => RpcId::from_valid(raw).ok_or(Malformed::BadId)?,
@@ -243,19 +254,6 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
     Ok((id_range, body))
 }
 
-/// Some peers write both members, with `null` for the one that does not apply. An error that is not `null` always
-/// counts: losing it would leave a request without its response.
-fn read_outcome(line: &str, envelope: &RpcEnvelope<'_>) -> Result<RpcOutcome, Malformed> {
-    match (envelope.result, envelope.error) {
-        (Some(result), Some(error)) if error.get() == "null" => {
-            Ok(RpcOutcome::Result(range_in(line, result.get())))
-        }
-        (_, Some(error)) => Ok(RpcOutcome::Error(range_in(line, error.get()))),
-        (Some(result), None) => Ok(RpcOutcome::Result(range_in(line, result.get()))),
-        (None, None) => Err(Malformed::NeitherRequestNorResponse),
-    }
-}
-
 fn why_not_an_envelope(line: &str) -> Malformed {
     if serde_json::from_str::<IgnoredAny>(line).is_err() {
         return Malformed::NotJson;
@@ -263,105 +261,25 @@ fn why_not_an_envelope(line: &str) -> Malformed {
     if line.trim_ascii_start().starts_with('[') { Malformed::Batch } else { Malformed::NotAnObject }
 }
 
-/// The members of the envelope, each as raw text. `problem` is set instead of failing, to distinguish "not JSON" from
-/// "JSON, but malformed".
-#[derive(Default)]
-struct RpcEnvelope<'a> {
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    problem: Option<Malformed>,
-}
-
-impl<'de> Deserialize<'de> for RpcEnvelope<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EnvelopeVisitor)
-    }
-}
-
-struct EnvelopeVisitor;
-
-impl<'de> Visitor<'de> for EnvelopeVisitor {
-    type Value = RpcEnvelope<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RpcEnvelope<'de>, A::Error> {
-        let mut envelope = RpcEnvelope::default();
-        let mut jsonrpc = None;
-        let mut unknown: Vec<Box<[u8]>> = Vec::new();
-        while let Some(member) = map.next_key::<EnvelopeMember>()? {
-            // A plain `&RawValue`, not an `Option`, which would read `null` as absent.
-            let value = map.next_value::<&RawValue>()?;
-            let slot = match member {
-                EnvelopeMember::JsonRpc => &mut jsonrpc,
-                EnvelopeMember::Id => &mut envelope.id,
-                EnvelopeMember::Method => &mut envelope.method,
-                EnvelopeMember::Params => &mut envelope.params,
-                EnvelopeMember::Result => &mut envelope.result,
-                EnvelopeMember::Error => &mut envelope.error,
-                EnvelopeMember::Unknown(_) if unknown.len() == UNKNOWN_MEMBERS => {
-                    envelope.problem = Some(Malformed::TooManyMembers);
-                    continue;
-                }
-                EnvelopeMember::Unknown(name) => {
-                    if unknown.contains(&name) {
-                        envelope.problem = Some(Malformed::DuplicateMember);
-                    } else {
-                        unknown.push(name);
-                    }
-                    continue;
-                }
-            };
-            if slot.replace(value).is_some() {
-                envelope.problem = Some(Malformed::DuplicateMember);
-            }
+/// Checks the members that the envelope has besides its own. A repeated member could mean either value.
+fn check_unknown_members(line: &str) -> Result<(), Malformed> {
+    let mut unknown: Vec<Cow<'_, str>> = Vec::new();
+    let mut checked = Ok(());
+    json::for_each_member(line, |name, _| {
+        // A name with an unpaired surrogate is no text, and stays as written.
+        let name = json::string(name).unwrap_or(Cow::Borrowed(name));
+        if MEMBERS.contains(&&*name) {
+            return;
         }
-        Ok(envelope)
-    }
-}
-
-enum EnvelopeMember {
-    JsonRpc,
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    Unknown(Box<[u8]>),
-}
-
-impl<'de> Deserialize<'de> for EnvelopeMember {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Bytes, because a name may contain an unpaired surrogate, which must not make the message unreadable.
-        deserializer.deserialize_bytes(EnvelopeMemberVisitor)
-    }
-}
-
-struct EnvelopeMemberVisitor;
-
-impl Visitor<'_> for EnvelopeMemberVisitor {
-    type Value = EnvelopeMember;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member's name")
-    }
-
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<EnvelopeMember, E> {
-        Ok(match name {
-            b"jsonrpc" => EnvelopeMember::JsonRpc,
-            b"id" => EnvelopeMember::Id,
-            b"method" => EnvelopeMember::Method,
-            b"params" => EnvelopeMember::Params,
-            b"result" => EnvelopeMember::Result,
-            b"error" => EnvelopeMember::Error,
-            _ => EnvelopeMember::Unknown(name.into()),
-        })
-    }
+        if unknown.len() == UNKNOWN_MEMBERS {
+            checked = Err(Malformed::TooManyMembers);
+        } else if unknown.contains(&name) {
+            checked = Err(Malformed::DuplicateMember);
+        } else {
+            unknown.push(name);
+        }
+    });
+    checked
 }
 
 #[cfg(test)]
