@@ -21,15 +21,12 @@ impl Switchboard {
 
 impl AgentService for Switchboard {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
-        match client.name.as_deref() {
-            Some("stranger") => Err(CallError::PassedOn(RpcError::new(-32000, "who are you?"))),
-            _ => {
-                let version = client.protocol;
-                let behind =
-                    json!({ "protocolVersion": version.number(), "authMethods": [{ "methodId": "key" }] });
-                Ok(to_everybody.on_behalf_of(&behind.to_string(), version))
-            }
+        if client.name.as_deref() == Some("stranger") {
+            return Err(CallError::PassedOn(RpcError::new(-32000, "who are you?")));
         }
+        let version = client.protocol;
+        let behind = json!({ "protocolVersion": version.number(), "authMethods": [{ "methodId": "key" }] });
+        Ok(to_everybody.on_behalf_of(&behind.to_string(), version))
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
