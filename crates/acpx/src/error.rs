@@ -122,7 +122,7 @@ pub(crate) enum CliError {
     },
     /// The conversation has no such position.
     #[error("{0}")]
-    NoPlace(String),
+    NoSuchPosition(String),
     /// The agent does not list its sessions.
     #[error(
         "the agent of {agent} does not list its sessions: it does not advertise sessionCapabilities.list"
@@ -175,11 +175,11 @@ pub(crate) enum CliError {
         tls: bool,
     },
     /// Any web page in the user's browser could connect.
-    #[error("every web page would be let in, and there is no token")]
+    #[error("any web page could connect, and there is no token")]
     OpenToPages,
     /// A program started by an agent attempted an action that is reserved for the user.
     #[error("a program that an agent started may not {what}")]
-    Inside {
+    ReservedForUser {
         /// The action.
         what: &'static str,
     },
@@ -322,7 +322,7 @@ impl From<CursorError> for CliError {
     fn from(error: CursorError) -> Self {
         match error {
             CursorError::Store(error) => error.into(),
-            missing => Self::NoPlace(missing.to_string()),
+            missing => Self::NoSuchPosition(missing.to_string()),
         }
     }
 }
@@ -413,10 +413,10 @@ impl CliError {
             Self::Token(error) => error.code(),
             Self::Tls(_) => ErrorCode::TlsUnusable,
             Self::PublicAddress { .. } | Self::OpenToPages => ErrorCode::PublicAddress,
-            Self::Inside { .. } => ErrorCode::NotAllowed,
+            Self::ReservedForUser { .. } => ErrorCode::NotAllowed,
             Self::Address(_) => ErrorCode::BadUrl,
             Self::Relay(_) => ErrorCode::RemoteLost,
-            Self::Usage(_) | Self::NoPlace(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => {
+            Self::Usage(_) | Self::NoSuchPosition(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => {
                 ErrorCode::Usage
             }
             Self::LoginFailed { .. } => ErrorCode::LoginFailed,

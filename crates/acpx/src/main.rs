@@ -1,4 +1,4 @@
-//! The program. Everything is in the library beside it, so that tests can call it.
+//! The program. Everything is in the library crate, so that tests can call it.
 
 use std::process::ExitCode;
 

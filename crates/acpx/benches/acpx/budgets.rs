@@ -95,7 +95,7 @@ pub(crate) const WARM: Budget =
     Budget { work: "warm `prompt`: the agent answers at once", limits: &[AtLeast(150.0, Faster)] };
 /// A long answer.
 pub(crate) const CHUNKS: Budget =
-    Budget { work: "10,000 chunks through a warm `prompt`, kept", limits: &[AtLeast(60.0, FasterNet)] };
+    Budget { work: "10,000 chunks through a warm `prompt`, stored", limits: &[AtLeast(60.0, FasterNet)] };
 /// The host with little to do.
 pub(crate) const HOST_MEMORY: Budget =
     Budget { work: "memory of the host with one live session", limits: &[AtMost(20.0, Megabytes)] };
@@ -106,8 +106,8 @@ pub(crate) const SESSION_MEMORY: Budget =
 pub(crate) const MANY_RECORDS: Budget =
     Budget { work: "`status` with 10,000 records", limits: &[AtMost(1.25, OverOneRecord)] };
 /// A fast agent.
-pub(crate) const KEPT: Budget =
-    Budget { work: "280-byte updates, kept and passed on", limits: &[AtLeast(100_000.0, PerSecond)] };
+pub(crate) const STORED: Budget =
+    Budget { work: "280-byte updates, stored and forwarded", limits: &[AtLeast(100_000.0, PerSecond)] };
 /// A conversation from the store.
 pub(crate) const REPLAY: Budget =
     Budget { work: "replay of 100,000 updates", limits: &[AtMost(2.0, OverBareLoop)] };
@@ -118,8 +118,8 @@ pub(crate) const FACE_MESSAGE: Budget =
 pub(crate) const FACE_PROMPT: Budget =
     Budget { work: "one prompt through `acpx acp`, one way", limits: &[AtMost(2000.0, MicrosMoreMedian)] };
 /// A fast agent behind an editor.
-pub(crate) const FACE_KEPT: Budget = Budget {
-    work: "280-byte updates through `acpx acp`, kept and passed on",
+pub(crate) const FACE_STORED: Budget = Budget {
+    work: "280-byte updates through `acpx acp`, stored and forwarded",
     limits: &[AtLeast(100_000.0, PerSecond)],
 };
 /// A conversation told again to an editor.
@@ -152,11 +152,11 @@ pub(crate) const BUDGETS: [&Budget; 20] = [
     &HOST_MEMORY,
     &SESSION_MEMORY,
     &MANY_RECORDS,
-    &KEPT,
+    &STORED,
     &REPLAY,
     &FACE_MESSAGE,
     &FACE_PROMPT,
-    &FACE_KEPT,
+    &FACE_STORED,
     &FACE_REPLAY,
     &FACE_REPLAY_V2,
     &FACE_REPLAY_UNJOINED,

@@ -45,29 +45,29 @@ impl Client {
     /// Prompts a session and reads the answer: so many updates, and the end of the turn.
     pub(crate) fn prompt(&mut self, session: &str, updates: u64) -> Duration {
         let started = Instant::now();
-        let mut heard = 0;
-        self.hear(session, |_| heard += 1);
+        let mut received = 0;
+        self.receive(session, |_| received += 1);
         let time = started.elapsed();
-        assert_eq!(heard, updates, "every update is heard");
+        assert_eq!(received, updates, "every update is received");
         time
     }
 
     /// Prompts a session and gives every update of the answer to whoever wants to look at it.
-    pub(crate) fn hear(&mut self, session: &str, hear: impl FnMut(&str)) {
+    pub(crate) fn receive(&mut self, session: &str, on_update: impl FnMut(&str)) {
         let prompt = json!([{ "type": "text", "text": "go" }]);
         self.ask("session/prompt", &json!({ "sessionId": session, "prompt": prompt }));
-        self.answer(hear);
+        self.answer(on_update);
     }
 
     /// Takes up a session with this request, and counts the updates that come before the answer.
     pub(crate) fn take_up(&mut self, method: &str, session: &str, from: &Value) -> (Duration, u64) {
         let mut params = json!({ "sessionId": session, "cwd": "/", "mcpServers": [] });
         params["replayFrom"] = from.clone();
-        let mut heard = 0;
+        let mut received = 0;
         let started = Instant::now();
         self.ask(method, &params);
-        self.answer(|_| heard += 1);
-        (started.elapsed(), heard)
+        self.answer(|_| received += 1);
+        (started.elapsed(), received)
     }
 
     /// Lets the program go, and waits until it is gone.
@@ -84,13 +84,13 @@ impl Client {
     }
 
     /// Reads until the answer, whose result comes back.
-    fn answer(&mut self, mut hear: impl FnMut(&str)) -> Value {
+    fn answer(&mut self, mut on_update: impl FnMut(&str)) -> Value {
         loop {
             self.line.clear();
             let read = self.stdout.read_line(&mut self.line).expect("the program writes");
             assert!(read > 0, "the program left before it answered");
             if self.line.contains(UPDATE) {
-                hear(&self.line);
+                on_update(&self.line);
                 continue;
             }
             let mut answer: Value = serde_json::from_str(&self.line).expect("an answer is JSON");

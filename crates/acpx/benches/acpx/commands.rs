@@ -115,8 +115,8 @@ fn chunks(sides: &Sides, agents: &Agents) -> Race {
         let line = agents::line(&agent());
         program.run(&["--agent", &line, "sessions", "new"]);
         program.run(&["--agent", &line, "prompt", "hi"]);
-        let (time, said) = program.output(&["--agent", &line, "prompt", "hi"]);
-        assert_eq!(said.matches(agents::CHUNK).count(), agents::CHUNKS as usize, "every chunk is shown");
+        let (time, output) = program.output(&["--agent", &line, "prompt", "hi"]);
+        assert_eq!(output.matches(agents::CHUNK).count(), agents::CHUNKS as usize, "every chunk is shown");
         time
     };
     let mut bare = || {

@@ -33,7 +33,7 @@ pub(crate) fn measure(agents: &Agents, report: &mut Report) {
     let paced = Script::new().repeat(UPDATES, |turn| turn.delay(PAUSE_MILLIS).update(timed));
     let paced = agents.with_turn(paced.end("end_turn"));
     let (direct, ours) = both(&paced, |client, session, times| {
-        client.hear(session, |line| times.push(since(written(line))));
+        client.receive(session, |line| times.push(since(written(line))));
     });
     report.add(row(&budgets::FACE_MESSAGE, &direct, &ours));
     report.add_floor("one update on the agent's own pipe", &direct);
@@ -44,8 +44,8 @@ pub(crate) fn measure(agents: &Agents, report: &mut Report) {
     }));
     let (direct, ours) = both(&agents.with_turn(saying.end("end_turn")), |client, session, times| {
         for _ in 0..PROMPTS {
-            let asked = monotonic_nanos();
-            client.hear(session, |line| times.push(Duration::from_nanos(written(line) - asked)));
+            let sent_at = monotonic_nanos();
+            client.receive(session, |line| times.push(Duration::from_nanos(written(line) - sent_at)));
         }
     });
     report.add(row(&budgets::FACE_PROMPT, &direct, &ours));

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::client::Client;
 
 /// How long a process may take to go.
-const FAREWELL: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether it has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -66,10 +66,10 @@ impl Program {
         let started = Instant::now();
         let output = command.output().expect("the program starts");
         let time = started.elapsed();
-        let [said, complained] =
+        let [stdout, stderr] =
             [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        assert!(output.status.success(), "{command:?}: {}\n{said}{complained}", output.status);
-        (time, said)
+        assert!(output.status.success(), "{command:?}: {}\n{stdout}{stderr}", output.status);
+        (time, stdout)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -104,8 +104,8 @@ impl Program {
     pub(crate) fn background(&self) -> Vec<u32> {
         match self.kind {
             Kind::Ours => {
-                let (_, said) = self.output(&["--format", "json", "host", "status"]);
-                pid(&said).into_iter().collect()
+                let (_, stdout) = self.output(&["--format", "json", "host", "status"]);
+                pid(&stdout).into_iter().collect()
             }
             Kind::Npm => {
                 let Ok(entries) = fs::read_dir(self.files().join("queues")) else { return Vec::new() };
@@ -142,8 +142,8 @@ fn end(owner: u32) {
     for signal in [Signal::TERM, Signal::KILL] {
         // One that has gone meanwhile needs no signal.
         kill_process(process, signal).ok();
-        let asked = Instant::now();
-        while asked.elapsed() < FAREWELL {
+        let started = Instant::now();
+        while started.elapsed() < STOP_TIMEOUT {
             if !is_owner(owner) {
                 return;
             }

@@ -22,7 +22,7 @@ pub(crate) fn measure(agents: &Agents, report: &mut Report) {
     let before = memory::background(&program);
     let mut stalls = program.editor(&agent, 1);
     stalls.take_up("session/resume", &session, &Value::Null);
-    // That every update is heard is asserted there.
+    // That every update is received is asserted there.
     reads.prompt(&session, UPDATES.into());
     let after = memory::background(&program);
     if let (Some(before), Some(after)) = (before, after) {

@@ -1,4 +1,4 @@
-//! Updates of an agent that is as fast as it can be: kept and passed on, replayed, and the floors of both.
+//! Updates of an agent that is as fast as it can be: stored and forwarded, replayed, and the floors of both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ const COMMITS: usize = 50;
 /// Times what is kept and what is replayed. `npm_rate` is how many updates a second npm acpx keeps.
 pub(crate) fn measure(npm_rate: Option<f64>, report: &mut Report) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let kept = Race::run(ROUNDS, &mut bare_pipe, &mut || runtime.block_on(kept_and_passed_on()), None);
-    let rate = f64::from(UPDATES) / kept.ours.least().as_secs_f64();
+    let stored = Race::run(ROUNDS, &mut bare_pipe, &mut || runtime.block_on(stored_and_forwarded()), None);
+    let rate = f64::from(UPDATES) / stored.ours.least().as_secs_f64();
     let npm = npm_rate.map(|rate| format!("{rate:.0} a second, by the chunks above"));
-    report.add(Row::new(&budgets::KEPT, npm, kept.ours.to_string(), vec![(Measure::PerSecond, rate)]));
-    report.add_floor("100,000 updates of 280 bytes through a bare pipe", &kept.floor);
+    report.add(Row::new(&budgets::STORED, npm, stored.ours.to_string(), vec![(Measure::PerSecond, rate)]));
+    report.add_floor("100,000 updates of 280 bytes through a bare pipe", &stored.floor);
     report.add_floor("the same lines into SQLite, 64 a commit", &alone(ROUNDS, bare_commits));
     report.add_floor("one commit that is synced to the disk", &synced_commits());
     replay(&runtime, report);
@@ -70,7 +70,7 @@ fn engine(home: &Path) -> Engine {
     Engine::new(Arc::new(store), HostId::new("bench").expect("not empty"), EngineSettings::default())
 }
 
-async fn kept_and_passed_on() -> Duration {
+async fn stored_and_forwarded() -> Duration {
     let home = TempHome::new();
     let (engine, _, time) = flood(&home).await;
     engine.shutdown().await;

@@ -1,4 +1,4 @@
-//! What an editor has been told, as one conversation, however it was cut: live in many pieces, replayed in few.
+//! The conversation that an editor has received: live updates come in many pieces, a replay in few.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use acpx_core::sync::Lock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long something may take to be told. Only an agent that hangs takes so long.
+/// How long an update may take. Only an agent that hangs takes so long.
 const UPDATE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Who speaks.
@@ -19,12 +19,12 @@ pub(crate) enum Speaker {
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct Message {
     speaker: Speaker,
     pub(crate) text: String,
 }
 
-impl Said {
+impl Message {
     pub(crate) fn user(text: &str) -> Self {
         Self { speaker: Speaker::User, text: text.to_owned() }
     }
@@ -35,84 +35,85 @@ impl Said {
 }
 
 #[derive(Debug, Default)]
-struct Told {
-    messages: Vec<(Option<String>, Said)>,
-    /// Why the work has ended, where that is told.
+struct LogState {
+    messages: Vec<(Option<String>, Message)>,
+    /// Why the turn has ended, if an update reports it.
     stop_reason: Option<String>,
-    asked: usize,
+    permission_requests: usize,
 }
 
-/// What is told, to whoever waits for it.
+/// The received messages, and a signal for each change.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Heard(Arc<(Lock<Told>, Notify)>);
+pub(crate) struct ConversationLog(Arc<(Lock<LogState>, Notify)>);
 
-impl Heard {
+impl ConversationLog {
     /// A piece of a message.
     pub(crate) fn piece(&self, speaker: Speaker, id: Option<String>, text: &str) {
-        self.change(|told| told.message(speaker, id).push_str(text));
+        self.change(|log| log.message(speaker, id).push_str(text));
     }
 
-    /// A whole message, in the place of what was told of it.
+    /// A whole message; replaces its pieces.
     pub(crate) fn whole(&self, speaker: Speaker, id: String, text: String) {
-        self.change(|told| *told.message(speaker, Some(id)) = text);
+        self.change(|log| *log.message(speaker, Some(id)) = text);
     }
 
     pub(crate) fn stopped(&self, reason: String) {
-        self.change(|told| told.stop_reason = Some(reason));
+        self.change(|log| log.stop_reason = Some(reason));
     }
 
-    pub(crate) fn asked(&self) {
-        self.change(|told| told.asked += 1);
+    pub(crate) fn count_permission_request(&self) {
+        self.change(|log| log.permission_requests += 1);
     }
 
-    pub(crate) fn times_asked(&self) -> usize {
-        self.0.0.lock().asked
+    pub(crate) fn permission_requests(&self) -> usize {
+        self.0.0.lock().permission_requests
     }
 
-    /// What was said since this was last asked for. Messages of one speaker that follow one another count as one.
-    pub(crate) fn take(&self) -> Vec<Said> {
-        let mut joined: Vec<Said> = Vec::new();
-        for (_, said) in std::mem::take(&mut self.0.0.lock().messages) {
+    /// Removes the messages received so far. Consecutive messages of one speaker are joined.
+    pub(crate) fn take(&self) -> Vec<Message> {
+        let mut joined: Vec<Message> = Vec::new();
+        for (_, message) in std::mem::take(&mut self.0.0.lock().messages) {
             match joined.last_mut() {
-                Some(last) if last.speaker == said.speaker => last.text.push_str(&said.text),
-                _ => joined.push(said),
+                Some(last) if last.speaker == message.speaker => last.text.push_str(&message.text),
+                _ => joined.push(message),
             }
         }
-        joined.retain(|said| !said.text.is_empty());
+        joined.retain(|message| !message.text.is_empty());
         joined
     }
 
-    /// Waits until the agent has said this.
-    pub(crate) async fn until_said(&self, words: &str) {
-        let has = |told: &mut Told| told.messages.iter().any(|(_, said)| said.text.contains(words));
-        self.until(|told| has(told).then_some(())).await;
+    /// Waits for a message with this text.
+    pub(crate) async fn until_message(&self, words: &str) {
+        let has = |log: &mut LogState| log.messages.iter().any(|(_, message)| message.text.contains(words));
+        self.until(|log| has(log).then_some(())).await;
     }
 
-    /// Waits until the work has ended; why it has.
+    /// Waits for the end of the turn, and returns its reason.
     pub(crate) async fn until_stopped(&self) -> String {
-        self.until(|told| told.stop_reason.take()).await
+        self.until(|log| log.stop_reason.take()).await
     }
 
-    async fn until<T>(&self, mut wanted: impl FnMut(&mut Told) -> Option<T>) -> T {
+    async fn until<T>(&self, mut wanted: impl FnMut(&mut LogState) -> Option<T>) -> T {
         loop {
             let changed = self.0.1.notified();
             if let Some(found) = wanted(&mut self.0.0.lock()) {
                 return found;
             }
-            timeout(UPDATE_TIMEOUT, changed).await.expect("it is told in time");
+            timeout(UPDATE_TIMEOUT, changed).await.expect("the update arrives in time");
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Told)) {
+    fn change(&self, change: impl FnOnce(&mut LogState)) {
         change(&mut self.0.0.lock());
         self.0.1.notify_one();
     }
 }
 
-impl Told {
+impl LogState {
     /// The message with this id; without one, the last if it is of the same speaker.
     fn message(&mut self, speaker: Speaker, id: Option<String>) -> &mut String {
-        let is_meant = |(known, said): &(Option<String>, Said)| said.speaker == speaker && *known == id;
+        let is_meant =
+            |(known, message): &(Option<String>, Message)| message.speaker == speaker && *known == id;
         let last = self.messages.len().saturating_sub(1);
         let found = match &id {
             Some(_) => self.messages.iter().position(is_meant),
@@ -120,7 +121,7 @@ impl Told {
         };
         let index = found.unwrap_or(self.messages.len());
         if found.is_none() {
-            self.messages.push((id, Said { speaker, text: String::new() }));
+            self.messages.push((id, Message { speaker, text: String::new() }));
         }
         &mut self.messages[index].1.text
     }

@@ -24,7 +24,7 @@ use agent_client_protocol::{ByteStreams, Error};
 use tokio::net::unix::pipe;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use conversation::Said;
+use conversation::Message;
 use words::{Exchange, Words};
 
 /// The bytes that an agent reads and writes.
@@ -34,16 +34,16 @@ type Agent = ByteStreams<Compat<pipe::Sender>, Compat<pipe::Receiver>>;
 trait Editor {
     /// Begins a session; its id.
     async fn begin(&self, cwd: &Path) -> Result<String, Error>;
-    /// Runs a turn to its end; why it ended, and what was said.
-    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error>;
-    /// Runs a turn that is cancelled once these words are heard.
-    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error>;
-    /// How often permission was asked for.
-    fn asked(&self) -> usize;
+    /// Runs a turn to its end; its stop reason, and its messages.
+    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Message>), Error>;
+    /// Runs a turn that is cancelled once this text was received.
+    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Message>), Error>;
+    /// How many permission requests were received.
+    fn permission_requests(&self) -> usize;
     /// Restores a session with its whole conversation, which is what comes back.
-    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error>;
-    /// Restores a session without a word; what was said all the same.
-    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error>;
+    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error>;
+    /// Restores a session without its conversation; the messages that were sent anyway.
+    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error>;
     /// Closes a session.
     async fn close(&self, session: &str) -> Result<(), Error>;
     /// The sessions of a directory.
@@ -57,8 +57,8 @@ struct Life {
     cwd: PathBuf,
     words: Words,
     session: String,
-    /// What has been said so far.
-    said: Vec<Said>,
+    /// The conversation so far.
+    messages: Vec<Message>,
 }
 
 impl Life {
@@ -70,12 +70,12 @@ impl Life {
         self.turn(editor, self.words.hello).await?;
         step("prompt");
         self.turn(editor, self.words.permission).await?;
-        assert_eq!(editor.asked(), 1, "permission is asked for once");
+        assert_eq!(editor.permission_requests(), 1, "there is one permission request");
         step("permission");
         let slow = self.words.slow;
-        let (stop_reason, heard) = editor.cancel(&self.session, &slow).await?;
+        let (stop_reason, received) = editor.cancel(&self.session, &slow).await?;
         assert_eq!(stop_reason, "cancelled");
-        self.keep(&slow, heard);
+        self.keep(&slow, received);
         step("cancel");
         Ok(())
     }
@@ -83,14 +83,14 @@ impl Life {
     /// Comes back and goes on to the end.
     async fn go_on(&mut self, editor: &impl Editor) -> Result<(), Error> {
         let replayed = editor.replay(&self.session, &self.cwd).await?;
-        assert_eq!(replayed, self.said, "what is replayed is what was said");
+        assert_eq!(replayed, self.messages, "the replay is the conversation");
         step("replay");
         self.turn(editor, self.words.recall).await?;
         step("prompt after replay");
         editor.close(&self.session).await?;
         step("close");
-        let told = editor.resume(&self.session, &self.cwd).await?;
-        assert_eq!(told, [], "nothing is replayed that nobody asked for");
+        let replayed = editor.resume(&self.session, &self.cwd).await?;
+        assert_eq!(replayed, [], "resume replays nothing");
         self.turn(editor, self.words.again).await?;
         step("resume");
         assert_eq!(editor.list(&self.cwd).await?, [self.session.as_str()]);
@@ -104,18 +104,18 @@ impl Life {
     }
 
     async fn turn(&mut self, editor: &impl Editor, turn: Exchange) -> Result<(), Error> {
-        let (stop_reason, heard) = editor.prompt(&self.session, turn.say).await?;
-        assert_eq!(stop_reason, "end_turn", "{heard:?}");
-        self.keep(&turn, heard);
+        let (stop_reason, received) = editor.prompt(&self.session, turn.say).await?;
+        assert_eq!(stop_reason, "end_turn", "{received:?}");
+        self.keep(&turn, received);
         Ok(())
     }
 
     /// Whether an agent repeats the prompt while the turn runs depends on the version and on the agent.
-    fn keep(&mut self, turn: &Exchange, heard: Vec<Said>) {
-        let answer: Vec<Said> = heard.into_iter().filter(|said| !said.is_user()).collect();
-        assert!(answer.iter().any(|said| said.text.contains(turn.answers)), "{answer:?}");
-        self.said.push(Said::user(turn.say));
-        self.said.extend(answer);
+    fn keep(&mut self, turn: &Exchange, received: Vec<Message>) {
+        let answer: Vec<Message> = received.into_iter().filter(|message| !message.is_user()).collect();
+        assert!(answer.iter().any(|message| message.text.contains(turn.answers)), "{answer:?}");
+        self.messages.push(Message::user(turn.say));
+        self.messages.extend(answer);
     }
 }
 
@@ -154,10 +154,10 @@ impl Drop for Process {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [version, words, cwd, command @ ..] = &*arguments else {
-        return Err("see the first lines of the file for what it is to be told".into());
+        return Err("see the first lines of the file for its arguments".into());
     };
     let words = words::known(words).ok_or("there are the words of demo and of model")?;
-    let mut life = Life { cwd: PathBuf::from(cwd), words, session: String::new(), said: Vec::new() };
+    let mut life = Life { cwd: PathBuf::from(cwd), words, session: String::new(), messages: Vec::new() };
     let is_v1 = version == "1";
     let (process, agent) = Process::start(command)?;
     if is_v1 {

@@ -11,41 +11,41 @@ use agent_client_protocol::v1::schema::{
     SessionUpdate, StopReason,
 };
 
-use super::conversation::{Heard, Said, Speaker};
+use super::conversation::{ConversationLog, Message, Speaker};
 use super::words::Exchange;
 use super::{Agent, Editor};
 
 /// An editor with its agent.
 pub(crate) struct First {
     connection: ConnectionTo<agent_client_protocol::Agent>,
-    heard: Heard,
+    log: ConversationLog,
 }
 
-/// Runs `talk` as an editor that allows what it is asked.
+/// Runs `work` as an editor that allows every permission request.
 pub(crate) async fn as_editor(
     agent: Agent,
-    talk: impl AsyncFnOnce(First) -> Result<(), Error>,
+    work: impl AsyncFnOnce(First) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let heard = Heard::default();
-    let (listening, asked) = (heard.clone(), heard.clone());
+    let log = ConversationLog::default();
+    let (updates, requests) = (log.clone(), log.clone());
     let on_update = move |notification: SessionNotification| {
-        hear(&listening, &notification.update);
+        record(&updates, &notification.update);
         Ok(())
     };
     let on_permission = move |request, responder| {
-        asked.asked();
+        requests.count_permission_request();
         allow_once(request, responder)
     };
-    connect(agent, on_update, on_permission, async |connection| talk(First { connection, heard }).await).await
+    connect(agent, on_update, on_permission, async |connection| work(First { connection, log }).await).await
 }
 
-fn hear(heard: &Heard, update: &SessionUpdate) {
+fn record(log: &ConversationLog, update: &SessionUpdate) {
     let (speaker, ContentChunk { content, .. }) = match update {
         SessionUpdate::UserMessageChunk(chunk) => (Speaker::User, chunk),
         SessionUpdate::AgentMessageChunk(chunk) => (Speaker::Agent, chunk),
         _ => return,
     };
-    heard.piece(speaker, None, &text(content));
+    log.piece(speaker, None, &text(content));
 }
 
 fn in_words(reason: StopReason) -> String {
@@ -62,34 +62,34 @@ impl Editor for First {
         Ok(answer.session_id.to_string())
     }
 
-    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error> {
+    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Message>), Error> {
         let answer =
             self.connection.send_request(prompt(&SessionId::new(session), text)).block_task().await?;
-        Ok((in_words(answer.stop_reason), self.heard.take()))
+        Ok((in_words(answer.stop_reason), self.log.take()))
     }
 
-    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error> {
+    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Message>), Error> {
         let running = self.connection.send_request(prompt(&SessionId::new(session), turn.say));
-        self.heard.until_said(turn.answers).await;
+        self.log.until_message(turn.answers).await;
         self.connection.send_notification(CancelNotification::new(SessionId::new(session)))?;
         let answer = running.block_task().await?;
-        Ok((in_words(answer.stop_reason), self.heard.take()))
+        Ok((in_words(answer.stop_reason), self.log.take()))
     }
 
-    fn asked(&self) -> usize {
-        self.heard.times_asked()
+    fn permission_requests(&self) -> usize {
+        self.log.permission_requests()
     }
 
-    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error> {
         let load = LoadSessionRequest::new(SessionId::new(session), cwd);
         self.connection.send_request(load).block_task().await?;
-        Ok(self.heard.take())
+        Ok(self.log.take())
     }
 
-    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error> {
         let resume = ResumeSessionRequest::new(SessionId::new(session), cwd);
         self.connection.send_request(resume).block_task().await?;
-        Ok(self.heard.take())
+        Ok(self.log.take())
     }
 
     async fn close(&self, session: &str) -> Result<(), Error> {

@@ -13,52 +13,51 @@ use agent_client_protocol::v2::schema::{
 };
 use serde_json::json;
 
-use super::conversation::{Heard, Said, Speaker};
+use super::conversation::{ConversationLog, Message, Speaker};
 use super::words::Exchange;
 use super::{Agent, Editor};
 
 /// An editor with its agent.
 pub(crate) struct Second {
     connection: ConnectionTo<agent_client_protocol::Agent>,
-    heard: Heard,
+    log: ConversationLog,
 }
 
-/// Runs `talk` as an editor that allows what it is asked.
+/// Runs `work` as an editor that allows every permission request.
 pub(crate) async fn as_editor(
     agent: Agent,
-    talk: impl AsyncFnOnce(Second) -> Result<(), Error>,
+    work: impl AsyncFnOnce(Second) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let heard = Heard::default();
-    let (listening, asked) = (heard.clone(), heard.clone());
+    let log = ConversationLog::default();
+    let (updates, requests) = (log.clone(), log.clone());
     let on_update = move |notification: UpdateSessionNotification| {
-        hear(&listening, &notification.update);
+        record(&updates, &notification.update);
         Ok(())
     };
     let on_permission = move |request, responder| {
-        asked.asked();
+        requests.count_permission_request();
         allow_once(request, responder)
     };
-    connect(agent, on_update, on_permission, async |connection| talk(Second { connection, heard }).await)
-        .await
+    connect(agent, on_update, on_permission, async |connection| work(Second { connection, log }).await).await
 }
 
-fn hear(heard: &Heard, update: &SessionUpdate) {
+fn record(log: &ConversationLog, update: &SessionUpdate) {
     match update {
         SessionUpdate::UserMessage(message) => {
-            heard.whole(Speaker::User, message.message_id.to_string(), message_text(&message.content));
+            log.whole(Speaker::User, message.message_id.to_string(), message_text(&message.content));
         }
         SessionUpdate::AgentMessage(message) => {
-            heard.whole(Speaker::Agent, message.message_id.to_string(), message_text(&message.content));
+            log.whole(Speaker::Agent, message.message_id.to_string(), message_text(&message.content));
         }
         SessionUpdate::UserMessageChunk(chunk) => {
-            heard.piece(Speaker::User, Some(chunk.message_id.to_string()), &text(&chunk.content));
+            log.piece(Speaker::User, Some(chunk.message_id.to_string()), &text(&chunk.content));
         }
         SessionUpdate::AgentMessageChunk(chunk) => {
-            heard.piece(Speaker::Agent, Some(chunk.message_id.to_string()), &text(&chunk.content));
+            log.piece(Speaker::Agent, Some(chunk.message_id.to_string()), &text(&chunk.content));
         }
         SessionUpdate::StateUpdate(StateUpdate::Idle(idle)) => {
             if let Some(reason) = &idle.stop_reason {
-                heard.stopped(in_words(reason));
+                log.stopped(in_words(reason));
             }
         }
         _ => {}
@@ -78,9 +77,9 @@ impl Second {
         prompt(&self.connection, &SessionId::new(session), text).await.map(drop)
     }
 
-    async fn end_turn(&self) -> (String, Vec<Said>) {
-        let reason = self.heard.until_stopped().await;
-        (reason, self.heard.take())
+    async fn end_turn(&self) -> (String, Vec<Message>) {
+        let reason = self.log.until_stopped().await;
+        (reason, self.log.take())
     }
 }
 
@@ -90,34 +89,34 @@ impl Editor for Second {
         Ok(answer.session_id.to_string())
     }
 
-    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Said>), Error> {
+    async fn prompt(&self, session: &str, text: &str) -> Result<(String, Vec<Message>), Error> {
         self.begin_turn(session, text).await?;
         Ok(self.end_turn().await)
     }
 
-    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Said>), Error> {
+    async fn cancel(&self, session: &str, turn: &Exchange) -> Result<(String, Vec<Message>), Error> {
         self.begin_turn(session, turn.say).await?;
-        self.heard.until_said(turn.answers).await;
+        self.log.until_message(turn.answers).await;
         self.connection.send_notification(CancelSessionNotification::new(SessionId::new(session)))?;
         Ok(self.end_turn().await)
     }
 
-    fn asked(&self) -> usize {
-        self.heard.times_asked()
+    fn permission_requests(&self) -> usize {
+        self.log.permission_requests()
     }
 
-    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+    async fn replay(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error> {
         let from = serde_json::from_value::<ReplayFrom>(json!({ "type": "start" }));
         let from = from.map_err(Error::into_internal_error)?;
         let resume = ResumeSessionRequest::new(SessionId::new(session), cwd).replay_from(from);
         self.connection.send_request(resume).block_task().await?;
-        Ok(self.heard.take())
+        Ok(self.log.take())
     }
 
-    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Said>, Error> {
+    async fn resume(&self, session: &str, cwd: &Path) -> Result<Vec<Message>, Error> {
         let resume = ResumeSessionRequest::new(SessionId::new(session), cwd);
         self.connection.send_request(resume).block_task().await?;
-        Ok(self.heard.take())
+        Ok(self.log.take())
     }
 
     async fn close(&self, session: &str) -> Result<(), Error> {

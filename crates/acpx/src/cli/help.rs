@@ -1,6 +1,6 @@
 //! Adapts the help of each verb: shared flags that it ignores are hidden, and those with another meaning are reworded.
 
-use super::options::UNASKED_HELP_OF_EXEC;
+use super::options::UNATTENDED_HELP_OF_EXEC;
 
 /// The shared flags, by clap's names, that a verb accepts and ignores: calling programs put the same flags before every
 /// verb. Its help does not name them, nor the flags of turns unless the verb has turns.
@@ -65,7 +65,7 @@ fn reworded(verb: clap::Command) -> clap::Command {
                 flag.help(
                     "What to do about a permission request that no client can answer: deny or fail [default: deny]",
                 )
-                .long_help(UNASKED_HELP_OF_EXEC)
+                .long_help(UNATTENDED_HELP_OF_EXEC)
             },
         ),
         _ => verb

@@ -78,7 +78,7 @@ pub(crate) struct PermissionArgs {
 pub(crate) struct PolicyArgs {
     /// What to do about a permission request that no client can answer: deny, fail or wait [default: wait on a terminal, else deny]
     #[arg(long, value_name = "RULE", value_parser = unattended, help_heading = SHARED)]
-    #[arg(long_help = UNASKED_HELP)]
+    #[arg(long_help = UNATTENDED_HELP)]
     pub(crate) non_interactive_permissions: Option<UnattendedPolicy>,
     /// Rules for single tools, as a file or JSON; they take precedence over the modes
     #[arg(long, value_name = "FILE|JSON", help_heading = SHARED, long_help = POLICY_HELP)]
@@ -89,13 +89,13 @@ pub(crate) struct PolicyArgs {
 }
 
 /// The same for `exec`, whose requests no other client can answer.
-pub(crate) const UNASKED_HELP_OF_EXEC: &str = "\
+pub(super) const UNATTENDED_HELP_OF_EXEC: &str = "\
 What to do about a permission request that no client can answer [default: deny]
 
 deny  deny it
 fail  the turn fails, with exit code 5";
 
-const UNASKED_HELP: &str = "\
+const UNATTENDED_HELP: &str = "\
 What to do about a permission request that no client can answer [default: wait on a terminal, else deny]
 
 deny  deny it

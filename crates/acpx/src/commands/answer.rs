@@ -19,9 +19,9 @@ pub(super) fn run(command: &AnswerCommand, output: OutputArgs, config: &LazyConf
     let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
         // Pending requests end with their host, so the answer is not retried.
-        let (ids, approved) = match answer(command, &locator, &mut talk).await {
+        let (ids, approved) = match answer(command, &locator, &mut session).await {
             Err(HostSessionError::Lost) => Err(no_question(command)),
             Err(HostSessionError::Stopped(stop)) => Err(stop.into()),
             Err(HostSessionError::Failed(error)) => Err(error),
@@ -35,18 +35,18 @@ pub(super) fn run(command: &AnswerCommand, output: OutputArgs, config: &LazyConf
 async fn answer(
     command: &AnswerCommand,
     locator: &HostLocator,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<(SessionIdentity, bool), HostSessionError> {
-    let Some(mut client) = talk.during(locator.running()).await? else {
+    let Some(mut client) = session.during(locator.running()).await? else {
         return Err(no_question(command).into());
     };
     let AnswerCommand { question, mut approve, option } = command.clone();
     let mut content = None;
-    if approve && let Some(form) = form(&mut client, &question, talk).await? {
+    if approve && let Some(form) = form(&mut client, &question, session).await? {
         // Without a terminal the host reports the missing fields.
         if let Some(mut prompter) = TerminalPrompter::of_program() {
             prompter.ask_form(RpcId::null(), &form);
-            let (filled, is_gone) = talk
+            let (filled, is_gone) = session
                 .during(async {
                     let typed = prompter.answered().await;
                     let is_gone = matches!(typed, TerminalAnswer::HungUp(..));
@@ -61,16 +61,16 @@ async fn answer(
         }
     }
     let params = AnswerParams { question_id: question, approve, option_id: option, content };
-    Ok((talk.call(&mut client, "_acpx/answer", &params).await?, approve))
+    Ok((session.call(&mut client, "_acpx/answer", &params).await?, approve))
 }
 
 /// The form of a pending request, if it has one to fill in.
 async fn form(
     client: &mut HostClient,
     question: &str,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<Option<String>, HostSessionError> {
-    let pending: PendingMeta = talk.call(client, "_acpx/pending", &PendingParams::default()).await?;
+    let pending: PendingMeta = session.call(client, "_acpx/pending", &PendingParams::default()).await?;
     let asked = pending.questions.into_iter().find(|asked| asked.question_id == question);
     let form = asked.filter(|asked| asked.kind == "form").and_then(|asked| asked.elicitation);
     Ok(form.and_then(|form| serde_json::to_string(&form).ok()))

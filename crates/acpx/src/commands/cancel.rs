@@ -28,9 +28,10 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let cancelled = match &record {
             None => false,
             Some(record) => {
-                let mut talk =
+                let mut session =
                     HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-                let asked = talk.persist(async |talk| cancel(&locator, &lookup, record, talk).await);
+                let asked = session
+                    .retry_on_lost_host(async |session| cancel(&locator, &lookup, record, session).await);
                 asked.await.map_err(|error| error.about(record.identity()))?
             }
         };
@@ -43,17 +44,17 @@ async fn cancel(
     locator: &HostLocator,
     lookup: &RecordLookup,
     record: &Record,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<bool, HostSessionError> {
-    let running = match talk.during(locator.running()).await? {
+    let running = match session.during(locator.running()).await? {
         Some(client) => Some(client),
         // Without a host nothing runs, but prompts of a dead host may be queued.
-        None if waits(lookup, record).await? => Some(talk.host(locator).await?),
+        None if waits(lookup, record).await? => Some(session.host(locator).await?),
         None => None,
     };
     let Some(mut client) = running else { return Ok(false) };
     let params = json!({ "sessionId": record.id });
-    Ok(talk.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
+    Ok(session.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
 }
 
 async fn waits(lookup: &RecordLookup, record: &Record) -> Result<bool, CliError> {

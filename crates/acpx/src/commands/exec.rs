@@ -31,7 +31,7 @@ use crate::session::setup_request::{McpServerSet, NewParams};
 use crate::terminal::prompt::TerminalPrompter;
 
 /// How long the agent has to delete its session after the result.
-const FAREWELL: Duration = Duration::from_secs(2);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the one turn.
 pub(super) fn run(
@@ -67,16 +67,18 @@ pub(super) fn run(
         if prompter.is_some() {
             view.prompt_here();
         }
-        let talk = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
-        let mut talk = talk.showing(&mut view, submission.request.clone(), Seq::FIRST).asking_at(prompter);
+        let session = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
+        let mut session =
+            session.showing(&mut view, submission.request.clone(), Seq::FIRST).with_prompter(prompter);
         let start = start(command, settings, options);
         let mut made = None;
-        let ended = turn(&host, &submission, &given, (settings, start), &mut talk, &mut made).await;
-        let shown = ExecDisplay { unwritable: talk.trouble_with_stdout(), is_all: talk.unshown().is_none() };
+        let ended = turn(&host, &submission, &given, (settings, start), &mut session, &mut made).await;
+        let shown =
+            ExecDisplay { unwritable: session.trouble_with_stdout(), is_all: session.unshown().is_none() };
         let finished = finish(ended, &submission, (command, settings), (view, shown), &mut console);
         if let Some(record) = made {
             // An agent that does not delete it in time keeps its session, and is ended.
-            drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
+            drop(tokio::time::timeout(DELETE_TIMEOUT, engine.delete(&record)).await);
         }
         host.shut_down().await;
         finished
@@ -148,18 +150,18 @@ async fn turn(
     submission: &PromptSubmission,
     given: &McpServerSet,
     (settings, start): (&CommandSettings, StartMeta),
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
     made: &mut Option<RecordId>,
 ) -> Result<PromptOutcome, HostSessionError> {
     let mut client = HostClient::over(host.connect()).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
-    output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
-    setup_request::report_applied_settings(new.wanted(), &answer, talk.console);
+    output::starting(&settings.agent, settings.cwd.as_path(), session.console);
+    let answer = session.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
+    setup_request::report_applied_settings(new.wanted(), &answer, session.console);
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup_request::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();
-    talk.watch(&client, record).await?;
-    talk.prompt(&mut client, record, submission).await
+    session.watch(&client, record).await?;
+    session.prompt(&mut client, record, submission).await
 }

@@ -31,7 +31,7 @@ use crate::session::settings::LazyConfig;
 /// How long an idle host stays.
 const LINGER: Duration = Duration::from_secs(10);
 /// How long the previous host may take to stop: its agents have some seconds each, in parallel.
-const FAREWELL: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a `host` subcommand.
 pub(crate) fn run(
@@ -48,8 +48,9 @@ pub(crate) fn run(
     }
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
-        let done = talk.persist(async |talk| change(command, &locator, talk).await).await?;
+        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let done =
+            session.retry_on_lost_host(async |session| change(command, &locator, session).await).await?;
         match done {
             HostCommandResult::Seen(running) => {
                 output::host_status(locator.paths.home(), running.as_ref(), &mut console)?;
@@ -74,26 +75,26 @@ enum HostCommandResult {
 async fn change(
     command: HostCommand,
     locator: &HostLocator,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<HostCommandResult, HostSessionError> {
     match command {
-        HostCommand::Status => Ok(HostCommandResult::Seen(status(locator, talk).await?)),
+        HostCommand::Status => Ok(HostCommandResult::Seen(status(locator, session).await?)),
         HostCommand::Stop => {
-            let clients = match timeout(GLANCE, status(locator, talk)).await {
+            let clients = match timeout(GLANCE, status(locator, session)).await {
                 Ok(Ok(Some(running))) => running.clients,
                 Ok(Err(stopped @ HostSessionError::Stopped(_))) => return Err(stopped),
                 Ok(Ok(None) | Err(_)) | Err(_) => 0,
             };
-            let stopped = stop(&locator.paths, talk).await?;
+            let stopped = stop(&locator.paths, session).await?;
             if stopped && clients > 0 {
-                talk.console.banner(COMING_BACK);
+                session.console.banner(COMING_BACK);
             }
             Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
         HostCommand::Restart | HostCommand::Run => {
-            stop(&locator.paths, talk).await?;
-            let mut client = talk.host(locator).await?;
-            let pid = ask(&mut client, talk).await?.pid;
+            stop(&locator.paths, session).await?;
+            let mut client = session.host(locator).await?;
+            let pid = ask(&mut client, session).await?.pid;
             Ok(HostCommandResult::Changed(HostChange::Restarted { pid }))
         }
     }
@@ -110,24 +111,24 @@ struct HostStatus {
     clients: usize,
 }
 
-async fn ask(client: &mut HostClient, talk: &mut HostSession<'_>) -> Result<HostStatus, HostSessionError> {
-    talk.call(client, "_acpx/host/status", &json!({})).await
+async fn ask(client: &mut HostClient, session: &mut HostSession<'_>) -> Result<HostStatus, HostSessionError> {
+    session.call(client, "_acpx/host/status", &json!({})).await
 }
 
 /// The host of the home, of any version.
 async fn any_version(
     paths: &HostPaths,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<Option<HostClient>, HostSessionError> {
-    talk.during(async { Ok(acpx_core::client::any_version(paths).await?) }).await
+    session.during(async { Ok(acpx_core::client::any_version(paths).await?) }).await
 }
 
 async fn status(
     locator: &HostLocator,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<Option<RunningHost>, HostSessionError> {
-    let Some(mut client) = any_version(&locator.paths, talk).await? else { return Ok(None) };
-    let status = ask(&mut client, talk).await?;
+    let Some(mut client) = any_version(&locator.paths, session).await? else { return Ok(None) };
+    let status = ask(&mut client, session).await?;
     let info = acpx_core::home::published(&locator.paths);
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
     Ok(Some(RunningHost {
@@ -142,8 +143,8 @@ async fn status(
 }
 
 /// Stops the host of any version, even one that hangs; returns whether there was one.
-async fn stop(paths: &HostPaths, talk: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
-    talk.during(async { Ok(acpx_core::client::stop(paths).await?) }).await
+async fn stop(paths: &HostPaths, session: &mut HostSession<'_>) -> Result<bool, HostSessionError> {
+    session.during(async { Ok(acpx_core::client::stop(paths).await?) }).await
 }
 
 /// Runs the home's host until it is idle. Messages before it listens go to the process that started it, the rest to its
@@ -152,7 +153,7 @@ fn be_the_host(paths: &HostPaths) -> ExitCode {
     // Leave the terminal and the process group of the process that started us. This fails only for a group leader,
     // which has its own group already.
     let _ = rustix::process::setsid();
-    let served = match HostLock::contend(paths, FAREWELL) {
+    let served = match HostLock::contend(paths, STOP_TIMEOUT) {
         Ok(Some(lock)) => serve(paths, lock),
         // Another host was faster.
         Ok(None) => output::print(READY).map_err(CliError::from),

@@ -25,10 +25,10 @@ pub(super) async fn call_host<T: DeserializeOwned>(
     console: &mut Console<'static>,
 ) -> Result<T, CliError> {
     let locator = HostLocator::of_environment()?;
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-    let reply = talk.persist(async |talk| {
-        let mut client = talk.host(&locator).await?;
-        talk.call(&mut client, method, params).await
+    let mut session = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+    let reply = session.retry_on_lost_host(async |session| {
+        let mut client = session.host(&locator).await?;
+        session.call(&mut client, method, params).await
     });
     reply.await.map_err(|error| error.about(record.identity()))
 }
@@ -70,13 +70,15 @@ pub(super) async fn start_session(
 ) -> Result<StartedSession, CliError> {
     let agent = record.map_or(&settings.agent, |record| &record.agent);
     let locator = HostLocator::of_environment()?;
-    let mut talk = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-    let reply = talk.persist(async |talk| {
-        let mut client = talk.host(&locator).await?;
+    let mut session = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+    let reply = session.retry_on_lost_host(async |session| {
+        let mut client = session.host(&locator).await?;
         if record.is_none() {
-            output::starting(agent, settings.cwd.as_path(), talk.console);
+            output::starting(agent, settings.cwd.as_path(), session.console);
         }
-        talk.start(&mut client, method, params, &agent.label(), record.map(|record| record.id.as_str())).await
+        session
+            .start(&mut client, method, params, &agent.label(), record.map(|record| record.id.as_str()))
+            .await
     });
     let reply = reply.await.map_err(|error| {
         let error = error.with_login_of(&agents::typed(agent));

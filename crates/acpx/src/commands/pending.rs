@@ -23,8 +23,8 @@ pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliErro
     let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
-        let pending = talk.persist(async |talk| questions(&locator, talk).await).await?;
+        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let pending = session.retry_on_lost_host(async |session| questions(&locator, session).await).await?;
         Ok(output::pending(&pending.questions, &mut console)?)
     })
 }
@@ -32,10 +32,10 @@ pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliErro
 /// The pending requests, if a host runs.
 async fn questions(
     locator: &HostLocator,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<PendingMeta, HostSessionError> {
-    match talk.during(locator.running()).await? {
-        Some(mut client) => talk.call(&mut client, METHOD, &PendingParams::default()).await,
+    match session.during(locator.running()).await? {
+        Some(mut client) => session.call(&mut client, METHOD, &PendingParams::default()).await,
         None => Ok(PendingMeta::default()),
     }
 }

@@ -50,12 +50,11 @@ pub(super) fn run(
     block_on(async {
         // A command that only queues does not stay to answer permission requests.
         let prompter = if submission.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
-        let submission = submission.interactive(prompter.is_some());
         let lookup = RecordLookup::open()?;
         let record = lookup.open_one(settings).await?;
         let word = agent_word(&lookup, &record, &locator, settings).await;
         drop(lookup);
-        let submission = submission.for_agent(&record.agent.label());
+        let submission = submission.interactive(prompter.is_some()).for_agent(&record.agent.label());
         announce(&record, word, settings, &mut console).await;
         let is_same_agent = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
@@ -72,11 +71,14 @@ pub(super) fn run(
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let interrupts = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
-        let talk = HostSession::new(&mut console, interrupts, Some(&locator));
-        let mut talk = talk.showing(&mut view, submission.request.clone(), next).asking_at(prompter);
-        let answered =
-            talk.persist(async |talk| ask(&locator, &record, &mut resume, &submission, talk).await).await;
-        let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
+        let session = HostSession::new(&mut console, interrupts, Some(&locator)).with_prompter(prompter);
+        let mut session = session.showing(&mut view, submission.request.clone(), next);
+        let answered = session
+            .retry_on_lost_host(async |session| {
+                ask(&locator, &record, &mut resume, &submission, session).await
+            })
+            .await;
+        let (unwritable, unshown) = (session.trouble_with_stdout(), session.unshown());
         let typed = agents::typed(if is_same_agent { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
@@ -153,13 +155,13 @@ async fn ask(
     record: &Record,
     resume: &mut ResumeParams<'_>,
     submission: &PromptSubmission,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<PromptCommandResult, HostSessionError> {
-    let outcome = match attempt(locator, record, resume, submission, talk).await {
+    let outcome = match attempt(locator, record, resume, submission, session).await {
         Err(HostSessionError::Lost) => {
             let fate = lost_prompt_state(record, submission).await?;
             // Start no agent for a prompt that is to be cancelled or was already sent to one.
-            if talk.is_stopped() || matches!(fate, LostPromptState::Sent) {
+            if session.is_stopped() || matches!(fate, LostPromptState::Sent) {
                 resume.start_later();
             }
             return match fate {
@@ -186,23 +188,24 @@ async fn attempt(
     record: &Record,
     resume: &ResumeParams<'_>,
     submission: &PromptSubmission,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<PromptOutcome, HostSessionError> {
-    let mut client = talk.host(locator).await?;
+    let mut client = session.host(locator).await?;
     let id = record.id.as_str();
     // A command that only queues does not stay for the agent's events.
     if submission.wait == Wait::ForAnswer {
-        talk.watch(&client, id).await?;
+        session.watch(&client, id).await?;
     }
-    let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
-    setup_request::report_applied_settings(resume.wanted(), &answer, talk.console);
+    let answer =
+        session.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
+    setup_request::report_applied_settings(resume.wanted(), &answer, session.console);
     if let Some((_, meta)) = setup_request::read(&answer) {
-        output::report_kept_settings(&meta, talk.console);
+        output::report_kept_settings(&meta, session.console);
         if let Some(how) = &meta.agent.awakening {
-            output::awake(how, talk.console);
+            output::awake(how, session.console);
         }
     }
-    talk.prompt(&mut client, id, submission).await
+    session.prompt(&mut client, id, submission).await
 }
 
 /// What became of a prompt whose host died. Unless its turn has ended, the request is repeated, but no agent is sent

@@ -54,7 +54,7 @@ pub(super) fn run(args: ServeArgs, settings: &CommandSettings) -> Result<(), Cli
             let whom = if is_loopback { "every program on this machine" } else { "everybody" };
             console.banner(&format!("there are no tokens, so {whom} can connect; acpx token new makes one"));
         }
-        if settings.approves_unasked() && !allowance.approve_all {
+        if settings.auto_approves() && !allowance.approve_all {
             console.banner(
                 "remote clients do not get the automatic approvals configured here; --allow-approve-all grants them",
             );

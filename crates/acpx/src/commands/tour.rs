@@ -120,7 +120,7 @@ impl Guide {
         self.command(&["demo", "recall"], CliExit::Success)?;
         self.say("\n   The record is the same, the ACP session is another, and the lineage says why:")?;
         self.command(&["demo", "sessions", "show"], CliExit::Success)?;
-        self.begin("Closed. The agent is told and ended; the record stays and can be restored by its id:")?;
+        self.begin("Closed. acpx sends the agent session/close and ends it; the record stays and can be restored by its id:")?;
         self.command(&["demo", "sessions", "close"], CliExit::Success)?;
         self.command(&["sessions", "list"], CliExit::Success)?;
         self.say(&format!("\nThat was everything, in {:.2} s.", started.elapsed().as_secs_f32()))

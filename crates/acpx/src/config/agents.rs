@@ -15,7 +15,7 @@ use crate::agents::{canonical, split_line};
 /// Keys that define how an agent is started or reached.
 const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
 /// Other keys of an entry.
-const BESIDE: [&str; 4] = ["protocol", "profile", "env", "secretEnv"];
+const SETTINGS: [&str; 4] = ["protocol", "profile", "env", "secretEnv"];
 const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
 
 /// A parsed agent entry.
@@ -49,9 +49,9 @@ fn agent(entry: &JsonNode<'_>) -> Result<AgentEntry, WrongMember> {
     let profile = members.read("profile", AgentProfile::read)?.map(Arc::new);
     let variables = AgentVariables::of(members.get("env").as_ref(), members.get("secretEnv").as_ref())?;
     let has_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
-    let has_more = BESIDE.into_iter().any(|name| members.get(name).is_some());
+    let has_more = SETTINGS.into_iter().any(|name| members.get(name).is_some());
     let argv = if has_more && !has_command { None } else { Some(command(entry)?) };
-    let known = [&COMMAND[..], &BESIDE].concat();
+    let known = [&COMMAND[..], &SETTINGS].concat();
     let of_profile = members.get("profile").map(|node| AgentProfile::unknown_members(&node));
     let unknown = members.others(&known).into_iter().chain(of_profile.unwrap_or_default()).collect();
     Ok(AgentEntry { argv, protocol, profile, variables, unknown })

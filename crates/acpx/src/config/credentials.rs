@@ -45,12 +45,12 @@ impl Credentials {
     /// one, without added credentials.
     pub(crate) fn source(
         &self,
-        way: &str,
+        method: &str,
         environment: &[(OsString, OsString)],
         agent: &AgentSpec,
     ) -> Option<CredentialSource> {
         let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
-        let variable = credential_variable(way);
+        let variable = credential_variable(method);
         if is_set(&variable) {
             return Some(CredentialSource::Variable(variable));
         }
@@ -182,8 +182,9 @@ mod tests {
     fn credential_source_is_reported() {
         let configured = credentials(&[("api-key", "s3cret")]);
         let grok = agent("grok agent stdio");
-        let source =
-            |way: &str, variables: &[(&str, &str)]| configured.source(way, &environment(variables), &grok);
+        let source = |method: &str, variables: &[(&str, &str)]| {
+            configured.source(method, &environment(variables), &grok)
+        };
         let variable = |name: &str| Some(CredentialSource::Variable(name.to_owned()));
         assert_eq!(source("api-key", &[]), Some(CredentialSource::Configuration));
         assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "set")]), variable("ACPX_AUTH_API_KEY"));

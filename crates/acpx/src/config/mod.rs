@@ -43,7 +43,7 @@ pub(crate) struct Config {
     /// What agents may do without a permission request.
     pub(crate) mode: Option<PermissionMode>,
     /// What happens to a permission request that no client can answer.
-    pub(crate) unasked: Option<UnattendedPolicy>,
+    pub(crate) unattended: Option<UnattendedPolicy>,
     /// Rules for single tools.
     pub(crate) tool_policy: Option<ToolPolicy>,
     /// How long an agent may be idle; zero means forever.
@@ -116,7 +116,7 @@ impl Config {
         let config = Self {
             default_agent: members.read("defaultAgent", canonical)?,
             mode: members.read("defaultPermissions", mode)?,
-            unasked: members.read("nonInteractivePermissions", unasked)?,
+            unattended: members.read("nonInteractivePermissions", unattended)?,
             tool_policy: members.read("permissionPolicy", ToolPolicy::read)?,
             ttl: members.read("ttl", ttl)?,
             timeout: members.read("timeout", timeout)?.flatten(),
@@ -254,7 +254,7 @@ fn positive_integer(node: &JsonNode<'_>) -> Result<u64, WrongMember> {
     count.ok_or_else(|| node.wrong("a whole number above 0"))
 }
 
-fn unasked(node: &JsonNode<'_>) -> Result<UnattendedPolicy, WrongMember> {
+fn unattended(node: &JsonNode<'_>) -> Result<UnattendedPolicy, WrongMember> {
     node.parsed("\"deny\", \"fail\" or \"wait\"", UnattendedPolicy::parse)
 }
 

@@ -29,7 +29,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         file: "/h/config.json".into(),
         default_agent: Some("claude".to_owned()),
         mode: Some(PermissionMode::DenyAll),
-        unasked: Some(UnattendedPolicy::Fail),
+        unattended: Some(UnattendedPolicy::Fail),
         tool_policy: Some(ToolPolicy::parse(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),

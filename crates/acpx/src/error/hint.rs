@@ -39,7 +39,7 @@ impl CliError {
                 Some("name the one to move by its id; acpx sessions list shows the sessions there are".into())
             }
             Self::SeveralLost { .. } => Some("name one of them by its id: acpx sessions move ID".into()),
-            Self::NoPlace(_) => {
+            Self::NoSuchPosition(_) => {
                 Some("sessions replay --format json shows the number of every event, and of its turn".into())
             }
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),

@@ -60,7 +60,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, which means that file descriptors or memory are exhausted.
 const REST: Duration = Duration::from_millis(50);
 /// How long clients have to receive the shutdown notice.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a server reaches the host of its home.
 pub(crate) struct Hosts {
@@ -222,7 +222,7 @@ impl HttpServer {
         }
         self.stopping.send_replace(true);
         // A client that does not read the shutdown notice in time is cut off.
-        drop(tokio::time::timeout(FAREWELL, self.clients_gone()).await);
+        drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.clients_gone()).await);
         let left = std::mem::take(&mut *self.tasks.lock());
         drop(left);
         self.refresh_tokens().await;
@@ -276,7 +276,7 @@ impl HttpServer {
             done = &mut connection => drop(done),
             () = stopped => {
                 connection.as_mut().graceful_shutdown();
-                drop(tokio::time::timeout(FAREWELL, connection).await);
+                drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await);
             }
         }
     }

@@ -202,13 +202,13 @@ impl ConnectionStreams {
         if result.is_none() && !self.sessions.contains_key(&session) {
             return self.connection.clone();
         }
-        let way = self.named(session.clone());
+        let stream = self.named(session.clone());
         if does != AnswerEffect::Ends || result.is_none() {
-            return way;
+            return stream;
         }
-        if way.has_reader() {
+        if stream.has_reader() {
             self.sessions.entry(session).and_modify(|stream| stream.standing = StreamSessionState::Over);
-            return way;
+            return stream;
         }
         // A stream without a reader is dropped with its session, so the reply goes to the connection's stream.
         self.sessions.remove(&session);

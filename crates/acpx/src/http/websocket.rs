@@ -31,7 +31,7 @@ use super::refusal::HttpRefusal;
 use super::server::{Caller, HostLink, HttpServer};
 
 /// Timeout of sending the close frame.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether a request asks for an upgrade to a WebSocket.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -82,7 +82,7 @@ async fn serve<S>(
         },
         () = server.must_disconnect(token) => CloseReason::Unwelcome,
     };
-    let farewell = async {
+    let closing = async {
         match why.words() {
             Some((code, reason)) => {
                 let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
@@ -93,7 +93,7 @@ async fn serve<S>(
         }
     };
     // The client may be unreachable by now.
-    drop(timeout(FAREWELL, farewell).await);
+    drop(timeout(CLOSE_TIMEOUT, closing).await);
 }
 
 /// Why the server stops serving a client.

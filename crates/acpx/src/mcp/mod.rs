@@ -45,7 +45,7 @@ const MAX_MESSAGE: usize = 16 << 20;
 /// How often an ended event stream is reopened.
 const MAX_RECONNECTS: usize = 5;
 /// Timeout of closing a connection.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Grace periods for ending a server's process.
 const GRACE: GracePeriods = GracePeriods { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
 /// How long to wait for the exit status of a process that closed its stdout, and how often to poll for it.
@@ -290,7 +290,7 @@ impl McpConnection {
         };
         if let Some(call) = sent {
             // Do not wait for a server that has stopped reading.
-            drop(timeout(FAREWELL, call.cancel(Some("cancelled by the client".into()))).await);
+            drop(timeout(CLOSE_TIMEOUT, call.cancel(Some("cancelled by the client".into()))).await);
         }
         Err(withdrawn)
     }
@@ -339,7 +339,7 @@ impl McpConnection {
     pub(crate) async fn end(&self) {
         let Some(McpServerHandle { mut service, process }) = self.take() else { return };
         // Continue even if the server does not close in time.
-        drop(service.close_with_timeout(FAREWELL).await);
+        drop(service.close_with_timeout(CLOSE_TIMEOUT).await);
         if let Some(process) = process {
             // A process that survives even SIGKILL is left to the kernel.
             let _ended = process.end(GRACE).await;

@@ -116,7 +116,7 @@ impl Console<'_> {
     }
 
     /// Discards further data: stdout is unwritable. Notices still go to stderr.
-    pub(crate) fn give_stdout_up(&mut self) {
+    pub(crate) fn stop_writing(&mut self) {
         self.out = Box::new(io::sink());
     }
 

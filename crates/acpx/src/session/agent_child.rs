@@ -16,7 +16,7 @@ pub(crate) fn refuse_inside(paths: &HostPaths, what: &'static str) -> Result<(),
     let this = std::process::id();
     let host = || published(paths).map(|host| host.process).filter(ProcessIdentity::is_alive);
     let is_the_hosts = || host().is_some_and(|host| is_below(this, host.pid));
-    if is_inside(this, &home) || is_the_hosts() { Err(CliError::Inside { what }) } else { Ok(()) }
+    if is_inside(this, &home) || is_the_hosts() { Err(CliError::ReservedForUser { what }) } else { Ok(()) }
 }
 
 /// The same for a command that sets its own agent's permissions, if it allows everything or has rules.

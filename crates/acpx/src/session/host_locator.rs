@@ -39,8 +39,8 @@ impl HostLocator {
     /// Locates the host of a home.
     pub(crate) fn of_home(home: PathBuf) -> Result<Self, CliError> {
         let program = own_program()?;
-        let inherited =
-            with_home(env::vars_os()).filter(|(name, _)| FOR_THE_HOST.iter().any(|kept| name == kept));
+        let inherited = with_home(env::vars_os())
+            .filter(|(name, _)| FOR_THE_HOST.iter().any(|inherited| name == inherited));
         let environment = inherited.chain([("ACPX_HOME".into(), home.clone().into())]).collect();
         let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let paths = HostPaths::new(home, runtime, &env::temp_dir());
@@ -87,7 +87,7 @@ impl HostLocator {
 
     /// Opens the store read-only; `None` if there is none, or it is just being created. A store of an older format is
     /// migrated once the older host that writes it has stopped.
-    pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
+    pub(crate) fn open_store(&self) -> Result<Option<SqliteStore>, CliError> {
         let path = self.paths.store();
         let options =
             SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };

@@ -37,11 +37,11 @@ use crate::output::{Console, FollowView, awaited};
 use crate::terminal::prompt::TerminalPrompter;
 
 /// Shown for a prompt that is not sent at once.
-const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
+const QUEUED: &str = "the prompt is queued behind earlier turns; see acpx status and acpx pending";
 /// How long a cancelled turn may take to end. The host kills an agent that does not stop sooner.
-const FAREWELL: Duration = Duration::from_secs(30);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for the end of a turn that can no longer be shown.
-const SHORT_FAREWELL: Duration = Duration::from_secs(2);
+const UNSHOWN_CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the host may be silent before it is probed: turns may take hours.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the host may take to answer a probe. It may be suspended, or blocked on its disk.
@@ -56,7 +56,7 @@ pub(crate) struct HostSession<'a> {
     pub(crate) console: &'a mut Console<'static>,
     interrupts: InterruptWatcher,
     /// Locates the host; `None` for a host in this process.
-    reach: Option<&'a HostLocator>,
+    locator: Option<&'a HostLocator>,
     /// The part of a session to show.
     shown: Option<SessionDisplay<'a>>,
     /// How long the host may be silent before it is probed, and how long it may take to answer the probe.
@@ -76,7 +76,7 @@ pub(crate) struct HostSession<'a> {
     /// The first event that was not shown, if the reply to the turn arrived before all of its events.
     unshown: Option<Seq>,
     /// The terminal where a person answers the agent's requests.
-    desk: Option<TerminalPrompter>,
+    prompter: Option<TerminalPrompter>,
 }
 
 /// The next thing to handle.
@@ -152,17 +152,17 @@ impl From<io::Error> for HostSessionError {
 }
 
 impl<'a> HostSession<'a> {
-    /// An exchange with the host found by `reach`, or with one in this process.
+    /// An exchange with the host found by `locator`, or with one in this process.
     pub(crate) fn new(
         console: &'a mut Console<'static>,
         interrupts: InterruptWatcher,
-        reach: Option<&'a HostLocator>,
+        locator: Option<&'a HostLocator>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
         Self {
             console,
             interrupts,
-            reach,
+            locator,
             shown: None,
             silence: (SILENCE, PROBE_TIMEOUT),
             silent_at,
@@ -172,17 +172,17 @@ impl<'a> HostSession<'a> {
             detaches: false,
             unwritable: None,
             unshown: None,
-            desk: None,
+            prompter: None,
         }
     }
 
     /// Lets a person at this terminal, if there is one, answer the agent's requests.
-    pub(crate) fn asking_at(self, desk: Option<TerminalPrompter>) -> Self {
-        Self { desk, ..self }
+    pub(crate) fn with_prompter(self, prompter: Option<TerminalPrompter>) -> Self {
+        Self { prompter, ..self }
     }
 
     /// Shows watched events until the record is deleted.
-    pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
+    pub(crate) async fn show_events(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
         loop {
             match self.next_event(client, None).await? {
                 HostSessionEvent::Said(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
@@ -202,7 +202,7 @@ impl<'a> HostSession<'a> {
     }
 
     /// Runs an operation that needs a host, and repeats it with the next host if the host disconnects.
-    pub(crate) async fn persist<T>(
+    pub(crate) async fn retry_on_lost_host<T>(
         &mut self,
         mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, HostSessionError>,
     ) -> Result<T, CliError> {
@@ -212,7 +212,7 @@ impl<'a> HostSession<'a> {
                 Err(HostSessionError::Lost) => {
                     self.console.detail("the host went away; asking again");
                     // Requests of the previous host are void.
-                    self.desk.iter_mut().for_each(TerminalPrompter::withdraw_all);
+                    self.prompter.iter_mut().for_each(TerminalPrompter::withdraw_all);
                 }
                 Err(HostSessionError::Stopped(stop)) => return Err(stop.into()),
                 Err(HostSessionError::Failed(error)) => return Err(error),
@@ -222,9 +222,9 @@ impl<'a> HostSession<'a> {
     }
 
     /// Connects to the host, starting it if necessary.
-    pub(crate) async fn host(&mut self, reach: &HostLocator) -> Result<HostClient, HostSessionError> {
+    pub(crate) async fn host(&mut self, locator: &HostLocator) -> Result<HostClient, HostSessionError> {
         self.interrupts.allow(Duration::ZERO);
-        let reached = self.interrupts.during(reach.host(self.console)).await;
+        let reached = self.interrupts.during(locator.host(self.console)).await;
         let client = reached.map_err(|stop| HostSessionError::stopped(stop, "reaching the host"))??;
         self.reset_silence();
         Ok(client)
@@ -280,10 +280,10 @@ impl<'a> HostSession<'a> {
         of: Option<(&str, &str)>,
     ) -> Result<Box<str>, HostSessionError> {
         let request = self.send(client, method, params).await?;
-        let mut tell_at = Instant::now() + SLOW;
+        let mut notice_at = Instant::now() + SLOW;
         let mut looking = None;
         loop {
-            match self.next_event(client, Some(tell_at)).await? {
+            match self.next_event(client, Some(notice_at)).await? {
                 HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == request => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
@@ -299,7 +299,7 @@ impl<'a> HostSession<'a> {
                 HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
                 HostSessionEvent::Stop(stop) => return Err(HostSessionError::stopped(stop, &slow)),
                 HostSessionEvent::Waited => {
-                    tell_at = Instant::now() + STILL_SLOW;
+                    notice_at = Instant::now() + STILL_SLOW;
                     match of {
                         Some((record, _)) if looking.is_none() => {
                             let params = json!({ "sessionId": record });
@@ -344,8 +344,8 @@ impl<'a> HostSession<'a> {
     ) -> Result<PromptOutcome, HostSessionError> {
         let params = asking.params(record, self.interrupts.spent());
         let request = self.send(client, "session/prompt", &params).await?;
-        self.interrupts.allow(FAREWELL);
-        let (mut until, mut tell_at) = (None, None);
+        self.interrupts.allow(CANCEL_TIMEOUT);
+        let (mut until, mut notice_at) = (None, None);
         let mut accepted = false;
         if self.stopped.is_some() {
             until = Some(cancel(client, record, asking).await?);
@@ -353,7 +353,7 @@ impl<'a> HostSession<'a> {
         loop {
             // A host in this process ends with the command, and so does its turn.
             if accepted
-                && self.reach.is_some()
+                && self.locator.is_some()
                 && !self.is_stopped()
                 && let Some(error) = self.unwritable.take()
             {
@@ -362,7 +362,7 @@ impl<'a> HostSession<'a> {
             if accepted && self.detaches {
                 return Ok(PromptOutcome::Detached { has_begun: self.has_begun() });
             }
-            let event = match self.next_event(client, until.or(tell_at)).await {
+            let event = match self.next_event(client, until.or(notice_at)).await {
                 // Do not cancel the turn of a host that does not answer.
                 Err(HostSessionError::Failed(error)) if !self.is_probed => {
                     give_up(client, record, asking, &request).await;
@@ -379,12 +379,12 @@ impl<'a> HostSession<'a> {
                         return Ok(PromptOutcome::Queued);
                     }
                     accepted = true;
-                    tell_at = Some(Instant::now() + SLOW);
+                    notice_at = Some(Instant::now() + SLOW);
                 }
                 HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
                 HostSessionEvent::Waited if until.is_none() => {
-                    if tell_at.take().is_some() && !self.has_begun() {
-                        self.console.banner(NOT_SENT_YET);
+                    if notice_at.take().is_some() && !self.has_begun() {
+                        self.console.banner(QUEUED);
                     }
                 }
                 HostSessionEvent::Stop(InterruptReason::Terminated)
@@ -395,7 +395,7 @@ impl<'a> HostSession<'a> {
                 HostSessionEvent::Stop(stop) if self.stopped.is_none() && !self.detaches => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
-                    self.desk.iter_mut().for_each(TerminalPrompter::cancel);
+                    self.prompter.iter_mut().for_each(TerminalPrompter::cancel);
                     until = Some(cancel(client, record, asking).await?);
                 }
                 HostSessionEvent::Stop(stop) => {
@@ -441,11 +441,11 @@ impl<'a> HostSession<'a> {
                 if !self.flushed() {
                     return Ok(HostSessionEvent::Unwritable);
                 }
-                if let Some(desk) = &mut self.desk {
-                    desk.remind();
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.remind();
                 }
                 tokio::select! {
-                    typed = answered(self.desk.as_mut()) => match self.answer(client, typed).await? {
+                    typed = answered(self.prompter.as_mut()) => match self.answer(client, typed).await? {
                         Some(stop) => return Ok(self.stop(stop)),
                         None => continue,
                     },
@@ -463,7 +463,7 @@ impl<'a> HostSession<'a> {
                 HostMessage::Event(event) => {
                     let unsent = self.unsent(&event).await?;
                     if let Err(error) = self.show(&event, unsent.as_ref()) {
-                        self.give_stdout_up(error);
+                        self.stop_writing(error);
                         // Show it again without stdout: its notices go to stderr.
                         self.show(&event, None)?;
                         return Ok(HostSessionEvent::Unwritable);
@@ -472,8 +472,8 @@ impl<'a> HostSession<'a> {
                 }
                 HostMessage::Question { id, params } => {
                     let flushed = self.flushed();
-                    if let Some(desk) = &mut self.desk {
-                        desk.ask(id, &params);
+                    if let Some(prompter) = &mut self.prompter {
+                        prompter.ask(id, &params);
                     }
                     if !flushed {
                         return Ok(HostSessionEvent::Unwritable);
@@ -487,8 +487,8 @@ impl<'a> HostSession<'a> {
                     }
                 }
                 HostMessage::Withdrawn { id } => {
-                    if let Some(desk) = &mut self.desk {
-                        desk.withdraw(&id);
+                    if let Some(prompter) = &mut self.prompter {
+                        prompter.withdraw(&id);
                     }
                 }
                 other => return Ok(HostSessionEvent::Said(other)),
@@ -500,12 +500,12 @@ impl<'a> HostSession<'a> {
     /// limit refuses new ones but still works. A missing reply to the probe is an error.
     async fn probe(&mut self, client: &HostClient) -> Result<Option<InterruptReason>, HostSessionError> {
         // A host in this process is alive.
-        let Some(reach) = self.reach else {
+        let Some(locator) = self.locator else {
             self.reset_silence();
             return Ok(None);
         };
         if self.is_probed {
-            return Err(HostError::Silent { home: reach.paths.home().to_owned() }.into());
+            return Err(HostError::Silent { home: locator.paths.home().to_owned() }.into());
         }
         self.is_probed = true;
         self.silent_at = Instant::now() + self.silence.1;
@@ -529,12 +529,12 @@ async fn cancel(
     asking: &PromptSubmission,
 ) -> Result<Instant, HostSessionError> {
     client.tell("session/cancel", &asking.cancel_params(record)).await?;
-    Ok(Instant::now() + FAREWELL)
+    Ok(Instant::now() + CANCEL_TIMEOUT)
 }
 
 /// Cancels a turn that can no longer be shown, and waits briefly for its end.
 async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, request: &RpcId) {
-    let farewell = async {
+    let cancelled = async {
         client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
         loop {
             if matches!(client.next().await?, HostMessage::Answer { id, .. } if id == *request) {
@@ -543,7 +543,7 @@ async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmissio
         }
     };
     // A turn that takes longer ends without us.
-    drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
+    drop(timeout_at(Instant::now() + UNSHOWN_CANCEL_TIMEOUT, cancelled).await);
 }
 
 /// Sleeps until then; forever for `None`.

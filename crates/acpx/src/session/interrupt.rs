@@ -16,7 +16,7 @@ pub(crate) const STILL_SLOW: Duration = Duration::from_secs(15);
 /// How much longer than its limit a command waits for the host, which enforces the limit, to report what was not done.
 pub(crate) const EXPLANATION: Duration = Duration::from_secs(2);
 /// The same for a command that has to end the agent itself first.
-const FAREWELL: Duration = Duration::from_secs(8);
+const AGENT_END_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Waits for a reason to stop.
 pub(crate) struct InterruptWatcher {
@@ -96,17 +96,17 @@ impl InterruptWatcher {
         console: &mut Console<'_>,
         work: impl Future<Output = T>,
     ) -> Result<T, CliError> {
-        self.allow(FAREWELL);
+        self.allow(AGENT_END_TIMEOUT);
         let mut work = pin!(work);
-        let mut tell_at = Instant::now() + SLOW;
+        let mut notice_at = Instant::now() + SLOW;
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 stop = self.over() => return Err(stop.while_doing(slow)),
-                () = sleep_until(tell_at) => {
+                () = sleep_until(notice_at) => {
                     console.banner(slow);
-                    tell_at = Instant::now() + STILL_SLOW;
+                    notice_at = Instant::now() + STILL_SLOW;
                 }
             }
         }

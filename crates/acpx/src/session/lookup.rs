@@ -38,7 +38,7 @@ pub(crate) enum SessionFilter {
 impl RecordLookup {
     /// Opens the store of the home.
     pub(crate) fn open() -> Result<Self, CliError> {
-        Ok(Self { store: HostLocator::of_environment()?.kept()? })
+        Ok(Self { store: HostLocator::of_environment()?.open_store()? })
     }
 
     /// Leaves the store open at the end of a command: a reader has nothing to flush, and the process exit frees

@@ -75,13 +75,13 @@ async fn engine(
     keep_programs: Arc<[String]>,
     store: Arc<MemoryStore>,
 ) -> Result<OwnEngine, CliError> {
-    let reach = HostLocator::of_environment()?;
-    let home = reach.tag();
+    let locator = HostLocator::of_environment()?;
+    let home = locator.tag();
     let tag = home.clone().and_then(Tag::of_this_process);
     // A home that cannot be written to gets no mark: the next host finds leftover agents anyway.
-    let direct_run = tag.and_then(|tag| DirectRun::begin(&reach.paths, &tag).ok());
-    if let Some(home) = home.clone().filter(|_| has_leftovers(&reach.paths)) {
-        sweep(reach.paths, home, settings).await?;
+    let direct_run = tag.and_then(|tag| DirectRun::begin(&locator.paths, &tag).ok());
+    if let Some(home) = home.clone().filter(|_| has_leftovers(&locator.paths)) {
+        sweep(locator.paths, home, settings).await?;
     }
     let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
     let id = HostId::new(name).expect("the name of a command is not empty");

@@ -89,10 +89,10 @@ impl LazyConfig {
     fn without_file_if(
         &self,
         options: &CliOptions,
-        is_told: impl Fn() -> bool,
+        may_use_defaults: impl Fn() -> bool,
     ) -> Result<CommandSettings, CliError> {
         match self.get() {
-            Err(error @ CliError::Config(_)) if is_told() => {
+            Err(error @ CliError::Config(_)) if may_use_defaults() => {
                 let settings = CommandSettings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).notice(&unread(&error));
                 Ok(settings)
@@ -110,7 +110,9 @@ impl LazyConfig {
 
 /// Whether the home has a session with an agent of this name; false if the store cannot be read.
 fn has_records(agent: &str) -> bool {
-    let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
+    let Ok(Some(store)) = HostLocator::of_environment().and_then(|locator| locator.open_store()) else {
+        return false;
+    };
     let filter = RecordFilter { agent: Some(named_only(agent).key()), real_cwd: None };
     let found = block_on(async { Ok(store.records(filter, None, 1).await?) });
     found.is_ok_and(|records| !records.is_empty())
@@ -119,7 +121,9 @@ fn has_records(agent: &str) -> bool {
 /// Whether a name is the id of a session of the home; false if the store cannot be read.
 fn is_id_of_a_record(name: &SessionName) -> bool {
     let Ok(id) = RecordId::new(name.as_str()) else { return false };
-    let Ok(Some(store)) = HostLocator::of_environment().and_then(|reach| reach.kept()) else { return false };
+    let Ok(Some(store)) = HostLocator::of_environment().and_then(|locator| locator.open_store()) else {
+        return false;
+    };
     matches!(block_on(async { Ok(store.record(id).await?) }), Ok(Some(_)))
 }
 
@@ -145,9 +149,9 @@ pub(crate) struct CommandSettings {
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
     /// The permission mode, if it was typed or configured. Without one, an editor is asked every permission.
-    pub(crate) said_mode: Option<PermissionMode>,
+    pub(crate) set_mode: Option<PermissionMode>,
     /// `--non-interactive-permissions` or its config key, if set.
-    said_unasked: Option<UnattendedPolicy>,
+    set_unattended: Option<UnattendedPolicy>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may be silent in a turn.
@@ -213,8 +217,8 @@ impl CommandSettings {
             cwd,
             session: options.session.clone(),
             policy,
-            said_mode: flags.mode().or(config.mode),
-            said_unasked: flags.unattended().or(config.unasked),
+            set_mode: flags.mode().or(config.mode),
+            set_unattended: flags.unattended().or(config.unattended),
             timeout: flags.timeout.or(config.timeout),
             idle_timeout: flags.idle_timeout.or(config.idle_timeout),
             ttl: flags.ttl.or(config.ttl),
@@ -229,12 +233,8 @@ impl CommandSettings {
 
     /// The environment of the agent, in case it has to be started.
     pub(crate) fn environment(&self) -> Environment {
-        let (everybodys, own) = self.environment_of(&self.agent);
-        everybodys
-            .into_iter()
-            .collect::<Environment>()
-            .with_all(own)
-            .with_secrets(self.secrets_of(&self.agent))
+        let (shared, own) = self.environment_of(&self.agent);
+        shared.into_iter().collect::<Environment>().with_all(own).with_secrets(self.secrets_of(&self.agent))
     }
 
     /// The environment of the agent without the credentials of the configuration.
@@ -245,14 +245,14 @@ impl CommandSettings {
     /// The common environment of an agent, and the variables that override it.
     fn environment_of(&self, agent: &AgentSpec) -> (Pairs, Pairs) {
         let shell = for_agents();
-        let everybodys = self.credentials.add_to(shell.clone(), Some(agent));
-        let own = self.own_variables(agent, shell, &everybodys);
-        (everybodys, own)
+        let shared = self.credentials.add_to(shell.clone(), Some(agent));
+        let own = self.own_variables(agent, shell, &shared);
+        (shared, own)
     }
 
     /// The variables of one agent that differ from the common environment or are set for it, with the credentials that
     /// follow from these or from the agent.
-    fn own_variables(&self, agent: &AgentSpec, shell: Pairs, everybodys: &[(OsString, OsString)]) -> Pairs {
+    fn own_variables(&self, agent: &AgentSpec, shell: Pairs, shared: &[(OsString, OsString)]) -> Pairs {
         let own = self.variables_of(agent);
         let environment = match own {
             Some(own) => own.over(shell),
@@ -260,7 +260,7 @@ impl CommandSettings {
         };
         let mut variables = self.credentials.add_to(environment, Some(agent));
         let is_own = |name: &OsString| own.is_some_and(|own| own.has(name));
-        variables.retain(|variable| is_own(&variable.0) || !everybodys.contains(variable));
+        variables.retain(|variable| is_own(&variable.0) || !shared.contains(variable));
         variables
     }
 
@@ -268,15 +268,15 @@ impl CommandSettings {
     /// cannot have overrides, so its credentials are part of the common environment.
     fn environments(&self, shell: &[(OsString, OsString)]) -> (Pairs, BTreeMap<String, Pairs>) {
         let unnamed = Some(&self.agent).filter(|agent| agent.name.is_none());
-        let everybodys = self.credentials.add_to(shell.to_vec(), unnamed);
+        let shared = self.credentials.add_to(shell.to_vec(), unnamed);
         let mut agents = self.known_agents.clone();
         agents.extend(self.agent.name.clone().map(|name| (name, self.agent.clone())));
         let own = agents.into_iter().map(|(name, agent)| {
-            let own = self.own_variables(&agent, shell.to_vec(), &everybodys);
+            let own = self.own_variables(&agent, shell.to_vec(), &shared);
             (name, own)
         });
         let own = own.filter(|(_, own)| !own.is_empty()).collect();
-        (everybodys, own)
+        (shared, own)
     }
 
     /// The names of the variables that the configuration marks as secrets for an agent.
@@ -298,8 +298,8 @@ impl CommandSettings {
     pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
-        let (everybodys, own) = self.environment_of(agent);
-        let start = StartMeta::watching(everybodys, ttl, self.login);
+        let (shared, own) = self.environment_of(agent);
+        let start = StartMeta::watching(shared, ttl, self.login);
         let start = start.with_variables(agent, own).with_secret_variables(agent, self.secrets_of(agent));
         let start = start.within(self.timeout);
         StartMeta { settings, ..start }
@@ -309,7 +309,7 @@ impl CommandSettings {
     /// created by its name or by its command line.
     pub(crate) fn client(&self) -> ClientMeta {
         let tools = self.policy.tools.as_deref();
-        let terms = TurnTermsMeta::of(self.said_mode, tools, self.said_unasked, self.limits());
+        let terms = TurnTermsMeta::of(self.set_mode, tools, self.set_unattended, self.limits());
         let (environment, variables) = self.environments(&for_agents());
         let secrets = self.variables.iter().map(|(name, own)| (name.clone(), own.secrets()));
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
@@ -324,7 +324,7 @@ impl CommandSettings {
     }
 
     /// Whether anything but reading is approved without asking.
-    pub(crate) fn approves_unasked(&self) -> bool {
+    pub(crate) fn auto_approves(&self) -> bool {
         let PermissionPolicy { mode, ref tools, .. } = self.policy;
         mode == PermissionMode::ApproveAll || tools.as_ref().is_some_and(|tools| tools.approves())
     }
@@ -373,7 +373,7 @@ fn policy(flags: &SessionArgs, config: &Config, cwd: &Path) -> Result<Permission
     Ok(PermissionPolicy {
         mode: flags.mode().or(config.mode).unwrap_or_default(),
         tools: tools.map(Into::into),
-        unasked: flags.unattended().or(config.unasked).unwrap_or_else(of_run),
+        unasked: flags.unattended().or(config.unattended).unwrap_or_else(of_run),
     })
 }
 
@@ -472,18 +472,18 @@ fn without_parents(path: &Path) -> io::Result<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return Ok(path.to_owned());
     }
-    let mut kept = PathBuf::new();
+    let mut resolved = PathBuf::new();
     for part in path.components() {
         if part != Component::ParentDir {
-            kept.push(part);
+            resolved.push(part);
             continue;
         }
-        if kept.symlink_metadata()?.is_symlink() {
-            kept = kept.canonicalize()?;
+        if resolved.symlink_metadata()?.is_symlink() {
+            resolved = resolved.canonicalize()?;
         }
-        kept.pop();
+        resolved.pop();
     }
-    Ok(kept)
+    Ok(resolved)
 }
 
 #[cfg(test)]

@@ -39,14 +39,14 @@ pub(crate) enum ImportScope {
 
 /// Imports new sessions of the home, and prints how many.
 pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result<(), CliError> {
-    let reach = HostLocator::of_environment()?;
-    let directory = reach.paths.npm_sessions();
+    let locator = HostLocator::of_environment()?;
+    let directory = locator.paths.npm_sessions();
     if !directory.is_dir() {
         return Ok(());
     }
     block_on(async {
         let mut console = Console::of_program(settings.mode);
-        let store = reach.kept()?;
+        let store = locator.open_store()?;
         let found = NpmSessions::look(store.as_ref(), &directory, ProcessIdentity::living).await?;
         for held in &found.held {
             if concerns == ImportScope::One && is_meant(held, settings, store.as_ref()).await? {
@@ -59,10 +59,10 @@ pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result
         }
         drop(store);
         if found.has_news {
-            let mut talk =
-                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&reach));
+            let mut session =
+                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
             let agents = &settings.configured_agents;
-            let report = take(&reach, &directory, agents, ImportMode::Keep, &mut talk).await?;
+            let report = take(&locator, &directory, agents, ImportMode::Keep, &mut session).await?;
             report_import(&report, &mut console);
         }
         Ok(())
@@ -103,40 +103,40 @@ fn is_of(held: &HeldSession, agent: &AgentSpec, configured: &[ConfiguredAgent]) 
 
 /// Imports the sessions of a directory, or reports what would be imported.
 pub(crate) async fn take(
-    reach: &HostLocator,
+    locator: &HostLocator,
     directory: &Path,
     agents: &[ConfiguredAgent],
     mode: ImportMode,
-    talk: &mut HostSession<'_>,
+    session: &mut HostSession<'_>,
 ) -> Result<ImportMeta, CliError> {
     let deadline = Instant::now() + TAKEOVER_TIMEOUT;
     loop {
-        let asked = talk.persist(async |talk| {
-            let Some(mut client) = talk.during(reach.running()).await? else { return Ok(None) };
+        let asked = session.retry_on_lost_host(async |session| {
+            let Some(mut client) = session.during(locator.running()).await? else { return Ok(None) };
             let dry_run = mode == ImportMode::DryRun;
             let params = ImportParams { directory: directory.to_owned(), dry_run, agents: agents.to_owned() };
-            talk.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
+            session.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
         });
         if let Some(report) = asked.await? {
             return Ok(report);
         }
-        if let Some(_alone) = HostLock::try_take(&reach.paths)? {
-            return alone(reach, directory, agents, mode).await;
+        if let Some(_alone) = HostLock::try_take(&locator.paths)? {
+            return alone(locator, directory, agents, mode).await;
         }
         if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: reach.paths.home().to_owned() }.into());
+            return Err(HostError::Silent { home: locator.paths.home().to_owned() }.into());
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
 async fn alone(
-    reach: &HostLocator,
+    locator: &HostLocator,
     directory: &Path,
     agents: &[ConfiguredAgent],
     mode: ImportMode,
 ) -> Result<ImportMeta, CliError> {
-    let path = reach.paths.store();
+    let path = locator.paths.store();
     if mode == ImportMode::Keep || path.exists() {
         let access = if mode == ImportMode::Keep { Access::ReadWrite } else { Access::ReadOnly };
         let store = SqliteStore::open(&path, access)?;

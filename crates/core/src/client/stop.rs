@@ -22,7 +22,7 @@ struct StopTimeouts {
     /// For its response.
     answer: Duration,
     /// For its exit after it agreed: its agents have some seconds each, in parallel.
-    farewell: Duration,
+    exit: Duration,
     /// For its exit after TERM.
     term: Duration,
     /// For its exit after KILL.
@@ -31,7 +31,7 @@ struct StopTimeouts {
 
 const TIMEOUTS: StopTimeouts = StopTimeouts {
     answer: Duration::from_secs(5),
-    farewell: Duration::from_secs(30),
+    exit: Duration::from_secs(30),
     term: Duration::from_secs(10),
     kill: Duration::from_secs(5),
 };
@@ -60,7 +60,7 @@ async fn stop_within(paths: &HostPaths, timeouts: StopTimeouts) -> Result<bool, 
     if matches!(outcome, StopOutcome::NoHost) && is_free(paths)? {
         return Ok(false);
     }
-    if matches!(outcome, StopOutcome::Stopping) && exits_within(&host, paths, timeouts.farewell).await? {
+    if matches!(outcome, StopOutcome::Stopping) && exits_within(&host, paths, timeouts.exit).await? {
         return Ok(true);
     }
     for (signal, limit) in [(Signal::TERM, timeouts.term), (Signal::KILL, timeouts.kill)] {

@@ -103,7 +103,7 @@ fn system_name(number: u32) -> Option<&'static str> {
 
 async fn store(locator: &HostLocator, report: &mut DoctorReport) -> Result<(), CliError> {
     let path = locator.paths.store();
-    let store = match locator.kept() {
+    let store = match locator.open_store() {
         Ok(Some(store)) => store,
         Ok(None) => {
             return report.say(&Finding::ok("store", "there is none yet; the first session makes it"));

@@ -40,17 +40,17 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         // An agent that has to be started for the delete gets the environment of this command.
         let meta = RestoreMeta { later: true, ..restore_meta(&record, settings, None) };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let mut talk =
+        let mut session =
             HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-        let asked = talk.persist(async |talk| {
-            let mut client = talk.host(&locator).await?;
-            match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
+        let asked = session.retry_on_lost_host(async |session| {
+            let mut client = session.host(&locator).await?;
+            match session.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
                 // A session that cannot be resumed, for instance because its directory is missing, can still be
                 // deleted.
                 Ok(_) | Err(HostSessionError::Failed(_)) => {}
                 Err(trouble) => return Err(trouble),
             }
-            talk.call::<Deleted>(&mut client, "session/delete", &params).await
+            session.call::<Deleted>(&mut client, "session/delete", &params).await
         });
         let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
         let kept_by_agent = meta.map(|AcpxMeta { acpx }| acpx.kept_by_agent);

@@ -34,8 +34,8 @@ pub(crate) fn run(
     // An error in the configuration does not stop the import.
     let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
-        let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
-        takeover::take(&locator, &directory, &agents, mode, &mut talk).await
+        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        takeover::take(&locator, &directory, &agents, mode, &mut session).await
     })?;
     migrated(&report, command.dry_run, &mut console)?;
     Ok(if report.damaged.is_empty() { CliExit::Success } else { CliExit::Failure }.into())

@@ -46,15 +46,15 @@ async fn follow(
     };
     output::watching(SessionLabel::of(record), &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
-    let talk = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(locator));
-    let mut talk = talk.following(&mut view, record.id.clone(), store, next);
-    let watched = talk.persist(async |talk| {
-        let seen = async |talk: &mut HostSession<'_>| {
-            let mut client = talk.host(locator).await?;
-            talk.watch(&client, record.id.as_str()).await?;
-            talk.look_on(&mut client).await
+    let session = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(locator));
+    let mut session = session.following(&mut view, record.id.clone(), store, next);
+    let watched = session.retry_on_lost_host(async |session| {
+        let seen = async |session: &mut HostSession<'_>| {
+            let mut client = session.host(locator).await?;
+            session.watch(&client, record.id.as_str()).await?;
+            session.show_events(&mut client).await
         };
-        match seen(talk).await {
+        match seen(session).await {
             Ok(()) => Ok(WatchEnd::Deleted),
             // The normal end.
             Err(HostSessionError::Stopped(InterruptReason::Signalled)) => Ok(WatchEnd::Interrupted),

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::super::{CONNECTION, SESSION, as_line, longest_line};
 use super::pool::{RelayRequest, RelayResponse, RequestConnection};
-use super::{FAREWELL, LocalEndpoint, Relay, RelayError};
+use super::{CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
 
 /// Maximum length of a refusal's body that is shown.
 const WORDS: usize = 1024;
@@ -106,7 +106,7 @@ impl Relay {
 
     async fn refused(&self, response: Response<Body>) -> RelayError {
         let status = response.status();
-        let words = timeout(FAREWELL, Limited::new(response.into_body(), WORDS).collect()).await;
+        let words = timeout(CLOSE_TIMEOUT, Limited::new(response.into_body(), WORDS).collect()).await;
         let words = words.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
         self.refused_with(
             status,
@@ -201,7 +201,7 @@ impl RelayConnection<'_> {
         self.streams.shutdown().await;
         let headers = [(CONNECTION, self.connection.clone())];
         let asked = RelayRequest { method: Method::DELETE, headers: &headers, body: String::new() };
-        drop(timeout(FAREWELL, self.relay.ask(asked)).await);
+        drop(timeout(CLOSE_TIMEOUT, self.relay.ask(asked)).await);
     }
 }
 

@@ -34,7 +34,7 @@ use http::Cookies;
 /// Timeout of each step of connecting, and of sending without progress.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of closing a connection.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a remote agent cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -213,7 +213,7 @@ impl RemoteLine for RelayConnector {
             let done = relay.relay_once(&mut near).await;
             *why.lock() = done.err();
             // Flush what was received before closing.
-            drop(timeout(FAREWELL, near.peer.close()).await);
+            drop(timeout(CLOSE_TIMEOUT, near.peer.close()).await);
         });
         // The previous connection is lost, or has no reader any more.
         if let Some(earlier) = self.last.lock().replace(task) {
@@ -228,7 +228,7 @@ impl RelayConnector {
     async fn over(self, done: Result<(), HostError>) -> Result<(), RelayError> {
         let last = self.last.lock().take();
         if let Some(mut last) = last
-            && timeout(FAREWELL * 2, &mut last).await.is_err()
+            && timeout(CLOSE_TIMEOUT * 2, &mut last).await.is_err()
         {
             last.abort();
         }

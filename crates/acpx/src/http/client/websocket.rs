@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use super::super::frames::{self, FROM_SERVER, FrameEvent, FrameSendError, Socket, config};
-use super::{ByteStream, FAREWELL, LocalEndpoint, Relay, RelayError};
+use super::{ByteStream, CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
 use crate::http::limits::ReceiveBudget;
 use crate::http::observed_stream::ObservedStream;
 
@@ -30,12 +30,12 @@ impl Relay {
             },
             lost = self.forward(source, &load, &near.peer) => {
                 // tungstenite has queued the reply to the close frame; flush it.
-                drop(timeout(FAREWELL, futures_util::SinkExt::flush(&mut sink)).await);
+                drop(timeout(CLOSE_TIMEOUT, futures_util::SinkExt::flush(&mut sink)).await);
                 return Err(lost);
             }
         }
         // The local side is done. The remote machine may be unreachable by then.
-        drop(timeout(FAREWELL, futures_util::SinkExt::close(&mut sink)).await);
+        drop(timeout(CLOSE_TIMEOUT, futures_util::SinkExt::close(&mut sink)).await);
         Ok(())
     }
 

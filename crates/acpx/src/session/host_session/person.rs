@@ -17,8 +17,8 @@ impl HostSession<'_> {
         id: RpcId,
         params: &str,
     ) -> Result<(), HostSessionError> {
-        if let Some(desk) = &mut self.desk {
-            desk.ask_form(id, params);
+        if let Some(prompter) = &mut self.prompter {
+            prompter.ask_form(id, params);
             return Ok(());
         }
         let words = TerminalForm::read(params).declined("there is no terminal to ask on");
@@ -37,23 +37,23 @@ impl HostSession<'_> {
         client: &HostClient,
         typed: TerminalAnswer,
     ) -> Result<Option<InterruptReason>, HostSessionError> {
-        if matches!(typed, TerminalAnswer::HungUp(..)) && self.reach.is_some() {
-            self.desk = None;
+        if matches!(typed, TerminalAnswer::HungUp(..)) && self.locator.is_some() {
+            self.prompter = None;
             return Ok(Some(InterruptReason::HungUp));
         }
         let (id, answer) = typed.or_refusal();
         self.interrupts.during(client.answer(&id, &answer)).await.map_err(HostSessionError::Stopped)??;
-        if let Some(desk) = &mut self.desk {
-            desk.next();
+        if let Some(prompter) = &mut self.prompter {
+            prompter.next();
         }
         Ok(None)
     }
 }
 
 /// The person's next answer; never resolves without a person.
-pub(super) async fn answered(desk: Option<&mut TerminalPrompter>) -> TerminalAnswer {
-    match desk {
-        Some(desk) => desk.answered().await,
+pub(super) async fn answered(prompter: Option<&mut TerminalPrompter>) -> TerminalAnswer {
+    match prompter {
+        Some(prompter) => prompter.answered().await,
         None => std::future::pending().await,
     }
 }

@@ -86,12 +86,12 @@ impl<'a> HostSession<'a> {
 
     /// Flushes stdout; false if it can no longer be written.
     pub(super) fn flushed(&mut self) -> bool {
-        self.console.flush().map_err(|error| self.give_stdout_up(error)).is_ok()
+        self.console.flush().map_err(|error| self.stop_writing(error)).is_ok()
     }
 
     /// Stops writing to stdout.
-    pub(super) fn give_stdout_up(&mut self, error: io::Error) {
-        self.console.give_stdout_up();
+    pub(super) fn stop_writing(&mut self, error: io::Error) {
+        self.console.stop_writing();
         self.unwritable = Some(error);
     }
 
@@ -100,7 +100,7 @@ impl<'a> HostSession<'a> {
         if stop != InterruptReason::HungUp {
             return HostSessionEvent::Stop(stop);
         }
-        self.give_stdout_up(io::ErrorKind::BrokenPipe.into());
+        self.stop_writing(io::ErrorKind::BrokenPipe.into());
         HostSessionEvent::Unwritable
     }
 
@@ -139,7 +139,7 @@ impl<'a> HostSession<'a> {
         let written = self.write(event, unsent);
         // Many events, such as `usage_update`, write nothing while the turn runs.
         if self.console.shown() > before {
-            self.desk.iter_mut().for_each(TerminalPrompter::cover);
+            self.prompter.iter_mut().for_each(TerminalPrompter::cover);
         }
         written
     }
@@ -147,8 +147,8 @@ impl<'a> HostSession<'a> {
     fn write(&mut self, event: &WatchedEvent, unsent: Option<&Turn>) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
-        if let Some(desk) = &mut self.desk {
-            desk.saw(event);
+        if let Some(prompter) = &mut self.prompter {
+            prompter.saw(event);
         }
         let (view, request, turn) = match &mut shown.what {
             DisplayScope::All { view, .. } => {

@@ -21,8 +21,8 @@ use crate::session::prompt_request::PromptSubmission;
 
 /// A host that accepts one client. It answers `initialize` and `probes` status requests, then the prompt. Returns the
 /// received requests when the client has disconnected.
-fn slow_host(reach: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
-    let (lock, listener) = listening(reach, socket);
+fn slow_host(locator: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHandle<Vec<String>> {
+    let (lock, listener) = listening(locator, socket);
     tokio::spawn(async move {
         let _lock = lock;
         let (source, mut target) = listener.accept().await.unwrap().0.into_split();
@@ -54,24 +54,24 @@ fn slow_host(reach: &HostLocator, socket: PathBuf, mut probes: usize) -> JoinHan
 }
 
 /// The lock and the socket of a host.
-fn listening(reach: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener) {
-    let lock = HostLock::try_take(&reach.paths).unwrap().expect("no host runs");
+fn listening(locator: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener) {
+    let lock = HostLock::try_take(&locator.paths).unwrap().expect("no host runs");
     let listener = UnixListener::bind(&socket).unwrap();
     let process = ProcessIdentity::of_this_process();
     let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
     let text = serde_json::to_string(&info).unwrap();
-    std::fs::write(reach.paths.home().join("host.lock"), text).unwrap();
+    std::fs::write(locator.paths.home().join("host.lock"), text).unwrap();
     (lock, listener)
 }
 
 /// A locator for the host of a new home, and a path for its socket.
-fn reach(home: &Path) -> (HostLocator, PathBuf) {
+fn locator(home: &Path) -> (HostLocator, PathBuf) {
     let run = home.join("run");
     std::fs::create_dir(&run).unwrap();
     std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
-    let reach = HostLocator::of_home(home.join("home")).unwrap();
-    reach.paths.make_home().unwrap();
-    (reach, run.join("s"))
+    let locator = HostLocator::of_home(home.join("home")).unwrap();
+    locator.paths.make_home().unwrap();
+    (locator, run.join("s"))
 }
 
 /// Prompts a host that answers a number of probes, each in this time; returns the outcome and the received requests.
@@ -80,14 +80,14 @@ async fn prompted(
     probe_timeout: Duration,
 ) -> (Result<PromptOutcome, HostSessionError>, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
-    let (reach, socket) = reach(home.path());
-    let host = slow_host(&reach, socket, probes);
+    let (locator, socket) = locator(home.path());
+    let host = slow_host(&locator, socket, probes);
     let mut console = Console::over(OutputMode::default(), sink(), sink());
-    let mut talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
-    talk.silence = (Duration::from_millis(10), probe_timeout);
-    talk.reset_silence();
-    let mut client = reach.running().await.unwrap().expect("the host listens");
-    let outcome = talk.prompt(&mut client, "record", &PromptSubmission::sample()).await;
+    let mut session = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&locator));
+    session.silence = (Duration::from_millis(10), probe_timeout);
+    session.reset_silence();
+    let mut client = locator.running().await.unwrap().expect("the host listens");
+    let outcome = session.prompt(&mut client, "record", &PromptSubmission::sample()).await;
     drop(client);
     (outcome, host.await.unwrap())
 }
@@ -114,8 +114,8 @@ async fn a_turn_is_not_cancelled_because_the_host_is_silent() {
 #[tokio::test]
 async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
     let home = tempfile::tempdir().unwrap();
-    let (reach, socket) = reach(home.path());
-    let (_lock, listener) = listening(&reach, socket);
+    let (locator, socket) = locator(home.path());
+    let (_lock, listener) = listening(&locator, socket);
     // The first connection is lost at the prompt, and the second host accepts it.
     let host = tokio::spawn(async move {
         for accepts in [false, true] {
@@ -138,15 +138,15 @@ async fn a_sigterm_before_acceptance_detaches_from_the_next_host_too() {
     });
     let (mut view, asking) = (TurnView::new(OutputMode::default(), None), PromptSubmission::sample());
     let mut console = Console::over(OutputMode::default(), sink(), sink());
-    let talk = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&reach));
-    let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
+    let session = HostSession::new(&mut console, InterruptWatcher::new(None).unwrap(), Some(&locator));
+    let mut session = session.showing(&mut view, asking.request.clone(), Seq::FIRST);
     // As after SIGTERM.
-    talk.detaches = true;
-    let mut client = reach.running().await.unwrap().expect("the host listens");
-    let lost = talk.prompt(&mut client, "record", &asking).await;
+    session.detaches = true;
+    let mut client = locator.running().await.unwrap().expect("the host listens");
+    let lost = session.prompt(&mut client, "record", &asking).await;
     assert!(matches!(lost, Err(HostSessionError::Lost)), "{lost:?}");
-    let mut client = reach.running().await.unwrap().expect("the host listens");
-    let outcome = talk.prompt(&mut client, "record", &asking).await;
+    let mut client = locator.running().await.unwrap().expect("the host listens");
+    let outcome = session.prompt(&mut client, "record", &asking).await;
     assert!(matches!(outcome, Ok(PromptOutcome::Detached { has_begun: false })), "{outcome:?}");
     drop(client);
     host.await.unwrap();

@@ -95,7 +95,7 @@ fn parent_components_are_resolved_through_symlinks() {
     let root = home.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join("a/b/c")).unwrap();
     std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
-    let kept = |typed: &str| {
+    let resolved = |typed: &str| {
         let cwd = Some(root.join(typed));
         settled(&with_flags(SessionArgs { cwd, ..SessionArgs::default() }), "{}").cwd.as_path().to_owned()
     };
@@ -106,7 +106,7 @@ fn parent_components_are_resolved_through_symlinks() {
         ("link/..", "a"),
         ("a/../link", "link"),
     ] {
-        assert_eq!(kept(typed), root.join(expected), "{typed}");
+        assert_eq!(resolved(typed), root.join(expected), "{typed}");
     }
     let gone = with_flags(SessionArgs { cwd: Some(root.join("none/..")), ..SessionArgs::default() });
     assert!(matches!(

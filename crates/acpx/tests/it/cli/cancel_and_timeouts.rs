@@ -231,7 +231,7 @@ fn prompt_that_waited_too_long_in_the_queue_blames_no_login() {
     let mut first = place.start(&["demo", "first", "wait"]);
     first.wait_for("Waiting until cancelled.");
     let second = place.acpx(&["--timeout", "4", "demo", "second"]);
-    assert!(second.err.contains("[acpx] the prompt waits for the turns before it;"), "{second:?}");
+    assert!(second.err.contains("[acpx] the prompt is queued behind earlier turns;"), "{second:?}");
     let hint = "hint: acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout\n";
     let words =
         "[error] QUEUE_TIMEOUT: the prompt waited behind turn 1 until its time was over, and was not sent\n";

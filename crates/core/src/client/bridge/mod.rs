@@ -41,7 +41,7 @@ use recover::BridgeExit;
 use state::{BridgeState, LineRoute};
 
 /// How long the last lines may take to be written when the client or the host disconnects.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a client that closed its sending side still receives responses. An agent may have to start for them.
 const LAST_RESPONSES: Duration = Duration::from_mins(1);
@@ -121,7 +121,7 @@ impl Bridge {
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
         let session = BridgeSession { connector: self, state: Lock::new(self.state()), sent: Notify::new() };
         drop(session.run_through_hosts(&mut client, first, stop, pin!(receiver_closed)).await);
-        drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
 
@@ -262,6 +262,6 @@ impl<W: Connector> BridgeSession<'_, W> {
 impl HostEnd {
     /// Writes what was sent, if the host still reads it. Disconnecting does not close the sessions.
     async fn disconnect(self) {
-        drop(tokio::time::timeout(FAREWELL, self.peer.close()).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, self.peer.close()).await);
     }
 }

@@ -18,7 +18,7 @@ use super::client_end::ClientEnd;
 use super::connector::Connector;
 use super::profile::BridgeProfile;
 use super::state::BridgeState;
-use super::{BridgeSession, FAREWELL, HostEnd};
+use super::{BridgeSession, CLOSE_TIMEOUT, HostEnd};
 use crate::protocol::HostError;
 use crate::sync::Lock;
 
@@ -58,7 +58,7 @@ where
         let (stop, receiver_closed) = (std::future::pending(), std::future::ready(()));
         done = session.run_through_hosts(&mut client, first, pin!(stop), pin!(receiver_closed)).await;
     }
-    drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, client.peer.close()).await);
     done
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::meta::PROTOCOL;
 
 const SHORT: StopTimeouts = StopTimeouts {
     answer: Duration::from_millis(50),
-    farewell: Duration::from_secs(5),
+    exit: Duration::from_secs(5),
     term: Duration::from_millis(300),
     kill: Duration::from_secs(5),
 };
