@@ -4,7 +4,7 @@
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
-use acpx_core::acp::{Capabilities, login_ways};
+use acpx_core::acp::{Capabilities, login_methods};
 use acpx_core::engine::{ClientDecision, Engine, ResponderRequest};
 use acpx_core::model::{ErrorCode, LoginMethod, LoginMethodKind, ProcessIdentity, credential_variable};
 use acpx_core::tools::{Environment, GracePeriods, RECORD_VARIABLE, Spawner, StrayProcesses, Tag};
@@ -48,42 +48,45 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
         let asking = engine.agent_answer(settings.new_session());
         let answer = Box::pin(interrupts.during_start(&slow, &mut console, asking)).await??;
         interrupts.allow(Duration::ZERO);
-        let ways = login_ways(&answer);
+        let methods = login_methods(&answer);
         let environment = settings.environment();
         let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
-        let AuthCommand::LogIn { method } = command else {
+        let AuthCommand::LogIn { method: id } = command else {
             let typed = settings.typed_agent();
             let logout = Capabilities::of_answer(&answer).logout;
-            let credentials: Vec<_> =
-                ways.iter().filter_map(|way| Some((way.id.clone(), source(settings, way)?))).collect();
+            let credentials: Vec<_> = methods
+                .iter()
+                .filter_map(|method| Some((method.id.clone(), source(settings, method)?)))
+                .collect();
             let agent = &settings.agent;
-            let list = LoginList { agent, typed: &typed, ways: &ways, logout, credentials: &credentials };
+            let list =
+                LoginList { agent, typed: &typed, methods: &methods, logout, credentials: &credentials };
             login_list(&list, is_set, &mut console)?;
             return Ok(CliExit::Success.into());
         };
-        let Some(way) = ways.iter().find(|way| way.id == *method) else {
-            let known = ways.iter().map(|way| way.id.clone()).collect();
-            return Err(CliError::NoLogin { agent: settings.typed_agent(), method: method.clone(), known });
+        let Some(method) = methods.iter().find(|method| method.id == *id) else {
+            let known = methods.iter().map(|method| method.id.clone()).collect();
+            return Err(CliError::NoLogin { agent: settings.typed_agent(), method: id.clone(), known });
         };
-        let word = match &way.how {
+        let outcome = match &method.how {
             LoginMethodKind::Agent | LoginMethodKind::Other(_) => {
-                Box::pin(ask(&engine, settings, way, &mut interrupts, &mut console)).await?;
-                LoginOutcome::In(way)
+                Box::pin(ask(&engine, settings, method, &mut interrupts, &mut console)).await?;
+                LoginOutcome::In(method)
             }
             LoginMethodKind::Variables(needed) => {
                 let variables = needed.iter().map(|variable| (variable, is_set(&variable.name)));
-                LoginOutcome::Variables { way, variables: variables.collect() }
+                LoginOutcome::Variables { method, variables: variables.collect() }
             }
             LoginMethodKind::Terminal { args, env } => {
                 if ControllingTerminal::of_program().is_none() {
                     console.banner("there is no terminal here, which this login may want");
                 }
-                in_terminal(settings, way, args, env, &environment, &mut interrupts).await?;
-                LoginOutcome::In(way)
+                in_terminal(settings, method, args, env, &environment, &mut interrupts).await?;
+                LoginOutcome::In(method)
             }
         };
-        logged(&settings.agent, &word, &mut console)?;
-        Ok(word.exit().into())
+        logged(&settings.agent, &outcome, &mut console)?;
+        Ok(outcome.exit().into())
     })
 }
 
@@ -91,14 +94,14 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
 async fn ask(
     engine: &Engine,
     settings: &CommandSettings,
-    way: &LoginMethod,
+    method: &LoginMethod,
     interrupts: &mut InterruptWatcher,
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
-    let (label, name) = (settings.agent.label(), &way.name);
+    let (label, name) = (settings.agent.label(), &method.name);
     console.banner(&format!("logging in with {label}: {name}; what follows may happen in a browser"));
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
-    let logging_in = engine.log_in(settings.new_session(), &way.id, advisor);
+    let logging_in = engine.log_in(settings.new_session(), &method.id, advisor);
     let answering = async {
         let mut prompter = TerminalPrompter::of_program();
         while let Some(question) = asked.recv().await {
@@ -114,28 +117,28 @@ async fn ask(
     };
     let done = Box::pin(interrupts.during(work)).await;
     let done = done.map_err(|stop| stop.while_doing(&format!("logging in with {label}")))?;
-    done.map_err(|error| refused(error.into(), settings, way))
+    done.map_err(|error| refused(error.into(), settings, method))
 }
 
 /// Where the credential of a login method comes from, if there is one.
-fn source(settings: &CommandSettings, way: &LoginMethod) -> Option<CredentialSource> {
-    settings.credentials.source(&way.id, &settings.environment_without_credentials(), &settings.agent)
+fn source(settings: &CommandSettings, method: &LoginMethod) -> Option<CredentialSource> {
+    settings.credentials.source(&method.id, &settings.environment_without_credentials(), &settings.agent)
 }
 
 /// Improves the error of an agent that rejects a login: it needs another credential, or another method.
-fn refused(error: CliError, settings: &CommandSettings, way: &LoginMethod) -> CliError {
+fn refused(error: CliError, settings: &CommandSettings, method: &LoginMethod) -> CliError {
     if error.code() != ErrorCode::AuthRequired {
         return error;
     }
     let typed = settings.typed_agent();
-    let credential = match source(settings, way) {
+    let credential = match source(settings, method) {
         Some(CredentialSource::Variable(name)) => format!("put another credential in {name}"),
         Some(CredentialSource::Configuration) => {
             "put another credential under \"auth\" in config.json".to_owned()
         }
         None => format!(
             "if it takes a credential, put it in {} or under \"auth\" in config.json",
-            credential_variable(&way.id)
+            credential_variable(&method.id)
         ),
     };
     error.with_hint(format!("{credential}; acpx {typed} auth has the other ways, if there are any"))
@@ -179,13 +182,13 @@ async fn answer(
 /// Ctrl-C is for the program, and we wait for its reaction.
 async fn in_terminal(
     settings: &CommandSettings,
-    way: &LoginMethod,
+    method: &LoginMethod,
     args: &[String],
     env: &[(String, String)],
     environment: &Environment,
     interrupts: &mut InterruptWatcher,
 ) -> Result<(), CliError> {
-    let failed = |how: String| CliError::LoginFailed { method: way.id.clone(), how };
+    let failed = |how: String| CliError::LoginFailed { method: method.id.clone(), how };
     if settings.agent.url().is_some() {
         return Err(failed("it is done in a terminal of the machine that the agent is on".to_owned()));
     }

@@ -19,7 +19,7 @@ pub(crate) struct LoginList<'a> {
     pub(crate) agent: &'a AgentSpec,
     /// The agent as typed on a command line.
     pub(crate) typed: &'a str,
-    pub(crate) ways: &'a [LoginMethod],
+    pub(crate) methods: &'a [LoginMethod],
     /// Whether logout is supported.
     pub(crate) logout: bool,
     /// Where the credentials come from, by login method.
@@ -27,8 +27,8 @@ pub(crate) struct LoginList<'a> {
 }
 
 impl LoginList<'_> {
-    fn source(&self, way: &LoginMethod) -> Option<&CredentialSource> {
-        self.credentials.iter().find(|(id, _)| *id == way.id).map(|(_, source)| source)
+    fn source(&self, method: &LoginMethod) -> Option<&CredentialSource> {
+        self.credentials.iter().find(|(id, _)| *id == method.id).map(|(_, source)| source)
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum LoginOutcome<'a> {
     In(&'a LoginMethod),
     /// The login uses environment variables.
     Variables {
-        way: &'a LoginMethod,
+        method: &'a LoginMethod,
         /// Each with whether it is set.
         variables: Vec<(&'a LoginVariable, bool)>,
     },
@@ -73,13 +73,13 @@ struct ListObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     agent: AgentObject<'a>,
-    methods: Vec<WayObject<'a>>,
+    methods: Vec<LoginMethodObject<'a>>,
     logout: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WayObject<'a> {
+struct LoginMethodObject<'a> {
     method_id: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub(crate) fn login_list(
 ) -> io::Result<()> {
     let out = &mut *console.out;
     match console.mode.format {
-        Format::Quiet => list.ways.iter().try_for_each(|way| line(out, format_args!("{}", way.id))),
+        Format::Quiet => list.methods.iter().try_for_each(|method| line(out, format_args!("{}", method.id))),
         Format::Json => json_line(&object(list, &is_set), out),
         Format::Text => text(list, &is_set, out),
     }?;
@@ -118,8 +118,8 @@ pub(crate) fn login_list(
 }
 
 fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObject<'a> {
-    let way = |way: &'a LoginMethod| {
-        let needed: &[LoginVariable] = match &way.how {
+    let method = |method: &'a LoginMethod| {
+        let needed: &[LoginVariable] = match &method.how {
             LoginMethodKind::Variables(needed) => needed,
             LoginMethodKind::Agent | LoginMethodKind::Terminal { .. } | LoginMethodKind::Other(_) => &[],
         };
@@ -128,45 +128,45 @@ fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObjec
             optional: variable.optional,
             set: is_set(&variable.name),
         };
-        let is_for_terminals = matches!(way.how, LoginMethodKind::Terminal { .. });
-        WayObject {
-            method_id: &way.id,
-            name: &way.name,
-            description: way.description.as_deref(),
-            kind: kind(&way.how),
-            prepared: way.is_prepared(is_set),
-            credential: (!is_for_terminals).then(|| credential_variable(&way.id)),
+        let is_for_terminals = matches!(method.how, LoginMethodKind::Terminal { .. });
+        LoginMethodObject {
+            method_id: &method.id,
+            name: &method.name,
+            description: method.description.as_deref(),
+            kind: kind(&method.how),
+            prepared: method.is_prepared(is_set),
+            credential: (!is_for_terminals).then(|| credential_variable(&method.id)),
             variables: needed.iter().map(variable).collect(),
         }
     };
     ListObject {
         action: "auth_methods",
         agent: AgentObject::of(list.agent),
-        methods: list.ways.iter().map(way).collect(),
+        methods: list.methods.iter().map(method).collect(),
         logout: list.logout,
     }
 }
 
 fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Write) -> io::Result<()> {
-    if list.ways.is_empty() {
+    if list.methods.is_empty() {
         let otherwise =
             "if it wants one, log in with its own program, or set what it takes from its environment";
         return writeln!(out, "{} offers no login; {otherwise}", list.agent.label());
     }
-    for way in list.ways {
-        let [id, name] = [&way.id, &way.name].map(|words| on_one_line(words));
-        writeln!(out, "{id}\t{name}\t{}", state(way, list.source(way), is_set))?;
-        if let Some(description) = &way.description {
+    for method in list.methods {
+        let [id, name] = [&method.id, &method.name].map(|words| on_one_line(words));
+        writeln!(out, "{id}\t{name}\t{}", state(method, list.source(method), is_set))?;
+        if let Some(description) = &method.description {
             line(out, format_args!("  {description}"))?;
         }
-        match &way.how {
+        match &method.how {
             LoginMethodKind::Variables(needed) => {
                 for variable in needed {
                     line(out, format_args!("  {}", shown(variable, is_set(&variable.name))))?;
                 }
             }
             LoginMethodKind::Agent | LoginMethodKind::Terminal { .. } | LoginMethodKind::Other(_) => {
-                line(out, format_args!("  acpx {} auth {}", list.typed, crate::agents::quote(&way.id)))?;
+                line(out, format_args!("  acpx {} auth {}", list.typed, crate::agents::quote(&method.id)))?;
             }
         }
     }
@@ -177,15 +177,15 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
 }
 
 /// What a method still needs.
-fn state(way: &LoginMethod, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
-    match &way.how {
+fn state(method: &LoginMethod, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
+    match &method.how {
         LoginMethodKind::Terminal { .. } => "in a terminal".to_owned(),
-        LoginMethodKind::Variables(_) if way.is_prepared(is_set) => "its variables are set".to_owned(),
+        LoginMethodKind::Variables(_) if method.is_prepared(is_set) => "its variables are set".to_owned(),
         LoginMethodKind::Variables(_) => "by variables that are not set".to_owned(),
         LoginMethodKind::Agent | LoginMethodKind::Other(_) => match source {
             Some(CredentialSource::Variable(name)) => format!("with the credential in {name}"),
             Some(CredentialSource::Configuration) => "with the credential in config.json".to_owned(),
-            None => format!("no credential in {} or config.json", credential_variable(&way.id)),
+            None => format!("no credential in {} or config.json", credential_variable(&method.id)),
         },
     }
 }
@@ -221,14 +221,14 @@ struct AuthResultObject<'a> {
 /// Writes the outcome of a login.
 pub(crate) fn logged(
     agent: &AgentSpec,
-    word: &LoginOutcome<'_>,
+    outcome: &LoginOutcome<'_>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let missing = word.missing();
-    let (way, status) = match word {
-        LoginOutcome::In(way) => (Some(*way), "logged-in"),
-        LoginOutcome::Variables { way, .. } if missing.is_empty() => (Some(*way), "prepared"),
-        LoginOutcome::Variables { way, .. } => (Some(*way), "variables-missing"),
+    let missing = outcome.missing();
+    let (method, status) = match outcome {
+        LoginOutcome::In(method) => (Some(*method), "logged-in"),
+        LoginOutcome::Variables { method, .. } if missing.is_empty() => (Some(*method), "prepared"),
+        LoginOutcome::Variables { method, .. } => (Some(*method), "variables-missing"),
         LoginOutcome::Out => (None, "logged-out"),
     };
     let out = &mut *console.out;
@@ -236,20 +236,20 @@ pub(crate) fn logged(
         Format::Quiet => writeln!(out, "{status}"),
         Format::Json => {
             let missing = missing.as_slice();
-            let (agent_name, method_id) = (agent.name.as_deref(), way.map(|way| way.id.as_str()));
+            let (agent_name, method_id) = (agent.name.as_deref(), method.map(|method| method.id.as_str()));
             json_line(
                 &AuthResultObject { action: "auth_result", agent_name, method_id, status, missing },
                 out,
             )
         }
-        Format::Text => match word {
-            LoginOutcome::In(way) => {
-                line(out, format_args!("logged in with {}: {}", agent.label(), way.name))
+        Format::Text => match outcome {
+            LoginOutcome::In(method) => {
+                line(out, format_args!("logged in with {}: {}", agent.label(), method.name))
             }
             LoginOutcome::Out => writeln!(out, "logged out of {}", agent.label()),
-            LoginOutcome::Variables { way, variables } => {
+            LoginOutcome::Variables { method, variables } => {
                 let what = if missing.is_empty() { "has what it needs" } else { "needs variables to be set" };
-                line(out, format_args!("{} {what}:", way.name))?;
+                line(out, format_args!("{} {what}:", method.name))?;
                 variables.iter().try_for_each(|(variable, is_set)| {
                     line(out, format_args!("  {}", shown(variable, *is_set)))
                 })

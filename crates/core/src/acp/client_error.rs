@@ -108,13 +108,19 @@ pub(crate) fn in_its_words(acp: &str, acpx: &str) -> RpcError {
 
 /// Turns an error into the protocol's login error, with its own code. Adds the login methods, a JSON list, unless the
 /// agent has sent them, and the hint for the client's user.
-pub(crate) fn wanting_login(mut error: RpcError, ways: Option<&str>, hint: Option<&str>) -> RpcError {
+pub(crate) fn wanting_login(
+    mut error: RpcError,
+    login_methods: Option<&str>,
+    hint: Option<&str>,
+) -> RpcError {
     error.code = RpcError::AUTH_REQUIRED;
     let data = error.data.as_deref().map_or("{}", RawValue::get);
     let hinted = hint.and_then(|hint| json::set(data, &["acpx", "hint"], &json_string(hint)));
     let data = &hinted.unwrap_or_else(|| data.to_owned());
     let has_logins = json::get(data, &[LOGINS]).is_some();
-    let with_data = ways.filter(|_| !has_logins).and_then(|ways| json::set(data, &[LOGINS], ways));
+    let with_data = login_methods
+        .filter(|_| !has_logins)
+        .and_then(|login_methods| json::set(data, &[LOGINS], login_methods));
     error.with_data(with_data.as_ref().unwrap_or(data))
 }
 

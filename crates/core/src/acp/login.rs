@@ -9,14 +9,14 @@ use crate::model::{LoginMethod, LoginMethodKind, LoginVariable, ProtocolVersion}
 const MOST: usize = 64;
 
 /// The login methods in a reply to `initialize`.
-pub fn login_ways(answer: &str) -> Vec<LoginMethod> {
+pub fn login_methods(answer: &str) -> Vec<LoginMethod> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let version = if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
-    login_methods(version, &answer)
+    parse_login_methods(version, &answer)
 }
 
 /// The login methods in a reply or in the data of an error, in this version.
-pub(super) fn login_methods(version: ProtocolVersion, sent: &Value) -> Vec<LoginMethod> {
+pub(super) fn parse_login_methods(version: ProtocolVersion, sent: &Value) -> Vec<LoginMethod> {
     let ways = sent["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let key = login_key(version);
     ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
@@ -114,9 +114,9 @@ mod tests {
             way("old", "Old", LoginMethodKind::Variables(vec![variable("V", false)])),
             way("new", "new", LoginMethodKind::Other("passkey".into())),
         ];
-        assert_eq!(login_ways(&answer.to_string()), expected);
+        assert_eq!(login_methods(&answer.to_string()), expected);
         for nothing in ["null", "{}", r#"{"authMethods":7}"#, "not json"] {
-            assert_eq!(login_ways(nothing), []);
+            assert_eq!(login_methods(nothing), []);
         }
     }
 
@@ -128,6 +128,6 @@ mod tests {
         ]});
         let env = vec![("A".into(), "b".into())];
         let expected = [way("tui", "T", LoginMethodKind::Terminal { args: Vec::new(), env })];
-        assert_eq!(login_ways(&answer.to_string()), expected);
+        assert_eq!(login_methods(&answer.to_string()), expected);
     }
 }

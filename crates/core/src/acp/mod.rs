@@ -31,4 +31,4 @@ pub use cursor::Cursor;
 pub use error_class::read as read_error;
 pub use forward::{ExtraParams, session_of};
 pub(crate) use forward::{pass_on_params, with_client_call_ids};
-pub use login::login_ways;
+pub use login::login_methods;

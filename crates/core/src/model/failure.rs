@@ -210,12 +210,12 @@ pub enum AgentError {
         acp: Arc<str>,
     },
     /// It offers logins, no credential is set for any, and the policy is to fail then.
-    #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {ways}")]
+    #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {login_methods}")]
     NoCredential {
         /// The agent.
         agent: String,
         /// The login methods, as text.
-        ways: String,
+        login_methods: String,
     },
     /// It did not restore the session, and a fresh one may not take its place.
     #[error("the agent {agent:?} did not restore the session {session}: {}", cause.as_ref().map_or_else(|| reason.clone(), ToString::to_string))]
@@ -375,12 +375,12 @@ impl AgentError {
 
     /// The same error with the agent's login methods in its message, if it requires a login.
     #[must_use]
-    pub(crate) fn offering(mut self, ways: Option<&str>) -> Self {
-        if let (Self::Refused { meaning: ErrorMeaning::LoginNeeded, message, .. }, Some(ways)) =
-            (&mut self, ways)
+    pub(crate) fn offering(mut self, login_methods: Option<&str>) -> Self {
+        if let (Self::Refused { meaning: ErrorMeaning::LoginNeeded, message, .. }, Some(login_methods)) =
+            (&mut self, login_methods)
         {
             message.push_str("; it offers ");
-            message.push_str(ways);
+            message.push_str(login_methods);
         }
         self
     }

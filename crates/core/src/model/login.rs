@@ -122,8 +122,8 @@ impl fmt::Display for LoginMethod {
 }
 
 /// The login methods as a list within a sentence; `None` if there is none.
-pub(crate) fn join_login_methods(ways: &[LoginMethod]) -> Option<String> {
-    let words: Vec<String> = ways.iter().map(ToString::to_string).collect();
+pub(crate) fn join_login_methods(login_methods: &[LoginMethod]) -> Option<String> {
+    let words: Vec<String> = login_methods.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn join_login_methods(ways: &[LoginMethod]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn way(id: &str, how: LoginMethodKind) -> LoginMethod {
+    fn method(id: &str, how: LoginMethodKind) -> LoginMethod {
         LoginMethod { id: id.to_owned(), name: format!("{id} login"), description: None, how }
     }
 
@@ -141,17 +141,17 @@ mod tests {
         assert_eq!(token_of_variable("ACPX_AUTH_XAI_API_KEY"), Some("XAI_API_KEY"));
         assert_eq!((token_of_variable("ACPX_AUTH_"), token_of_variable("XAI_API_KEY")), (None, None));
         let set = |name: &str| name == "ACPX_AUTH_API_KEY";
-        assert!(way("api-key", LoginMethodKind::Agent).has_credential(set));
-        assert!(way("api-key", LoginMethodKind::Other("oauth".into())).is_prepared(set));
-        assert!(!way("chatgpt", LoginMethodKind::Agent).is_prepared(set));
+        assert!(method("api-key", LoginMethodKind::Agent).has_credential(set));
+        assert!(method("api-key", LoginMethodKind::Other("oauth".into())).is_prepared(set));
+        assert!(!method("chatgpt", LoginMethodKind::Agent).is_prepared(set));
         let terminal = LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() };
-        assert!(!way("api-key", terminal).has_credential(set), "a terminal is never asked for unasked");
+        assert!(!method("api-key", terminal).has_credential(set), "a terminal is never asked for unasked");
     }
 
     #[test]
     fn login_by_variables_is_prepared_when_all_required_are_set() {
         let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
-        let by = |variables| way("env", LoginMethodKind::Variables(variables));
+        let by = |variables| method("env", LoginMethodKind::Variables(variables));
         let set = |name: &str| name == "KEY";
         assert!(by(vec![variable("KEY", false), variable("ORG", true)]).is_prepared(set));
         assert!(!by(vec![variable("KEY", false), variable("ORG", false)]).is_prepared(set));
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn the_ways_of_an_agent_are_named_in_one_sentence() {
         let terminal = LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() };
-        let ways = [way("api-key", LoginMethodKind::Agent), way("tui", terminal)];
+        let login_methods = [method("api-key", LoginMethodKind::Agent), method("tui", terminal)];
         assert_eq!(
-            join_login_methods(&ways).as_deref(),
+            join_login_methods(&login_methods).as_deref(),
             Some("api-key (api-key login), tui (tui login, in a terminal)")
         );
         assert_eq!(join_login_methods(&[]), None);

@@ -287,11 +287,15 @@ pub(crate) fn too_many_sessions(most: usize) -> CallError {
 
 /// An error that requires a login, in the standard form: with its own code, and with the login methods unless the agent
 /// has included them. Any other error is unchanged.
-pub(crate) fn wanting_login(error: CallError, ways: Option<&str>, hint: Option<&str>) -> CallError {
+pub(crate) fn wanting_login(error: CallError, login_methods: Option<&str>, hint: Option<&str>) -> CallError {
     let CallError::PassedOn(error) = error else { return error };
     let data = error.data.as_deref().and_then(|data| serde_json::from_str::<RpcErrorData>(data.get()).ok());
     let is_wanted = data.is_some_and(|data| data.acpx.code == ErrorCode::AuthRequired);
-    CallError::PassedOn(if is_wanted { client_error::wanting_login(error, ways, hint) } else { error })
+    CallError::PassedOn(if is_wanted {
+        client_error::wanting_login(error, login_methods, hint)
+    } else {
+        error
+    })
 }
 
 /// An error that may be an agent's: then the agent's error is passed on, with ours under `acpx`.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::output::OutputMode;
 
-fn ways() -> Vec<LoginMethod> {
-    let way = |id: &str, name: &str, how| LoginMethod {
+fn methods() -> Vec<LoginMethod> {
+    let method = |id: &str, name: &str, how| LoginMethod {
         id: id.to_owned(),
         name: name.to_owned(),
         description: None,
@@ -17,10 +17,10 @@ fn ways() -> Vec<LoginMethod> {
     vec![
         LoginMethod {
             description: Some("In a browser".to_owned()),
-            ..way("oauth", "Account", LoginMethodKind::Agent)
+            ..method("oauth", "Account", LoginMethodKind::Agent)
         },
-        way("env", "By key", variables),
-        way("tui", "Terminal", LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() }),
+        method("env", "By key", variables),
+        method("tui", "Terminal", LoginMethodKind::Terminal { args: Vec::new(), env: Vec::new() }),
     ]
 }
 
@@ -44,10 +44,10 @@ fn written(format: Format, write: impl FnOnce(&mut Console<'_>) -> io::Result<()
 }
 
 fn listed(format: Format, has_credential: bool) -> String {
-    let (agent, ways) = (AgentSpec::new("my-agent", ["--acp"]).named("mine"), ways());
+    let (agent, methods) = (AgentSpec::new("my-agent", ["--acp"]).named("mine"), methods());
     let credentials = [("oauth".to_owned(), CredentialSource::Configuration)];
     let credentials = if has_credential { &credentials[..] } else { &[] };
-    let list = LoginList { agent: &agent, typed: "mine", ways: &ways, logout: true, credentials };
+    let list = LoginList { agent: &agent, typed: "mine", methods: &methods, logout: true, credentials };
     written(format, |console| login_list(&list, |name| name == "KEY", console))
 }
 
@@ -81,10 +81,10 @@ fn login_methods_are_listed_with_what_each_needs() {
 
 #[test]
 fn login_outcome_is_one_line_and_missing_variables_fail() {
-    let (agent, ways) = (AgentSpec::new("my-agent", [""; 0]), ways());
-    let LoginMethodKind::Variables(needed) = &ways[1].how else { panic!("it is done by variables") };
+    let (agent, methods) = (AgentSpec::new("my-agent", [""; 0]), methods());
+    let LoginMethodKind::Variables(needed) = &methods[1].how else { panic!("it is done by variables") };
     let variables = needed.iter().map(|variable| (variable, false)).collect();
-    let missing = LoginOutcome::Variables { way: &ways[1], variables };
+    let missing = LoginOutcome::Variables { method: &methods[1], variables };
     assert_eq!((missing.exit(), LoginOutcome::Out.exit()), (CliExit::Failure, CliExit::Success));
     assert_eq!(
         written(Format::Text, |console| logged(&agent, &missing, console)),
@@ -101,7 +101,7 @@ fn login_outcome_is_one_line_and_missing_variables_fail() {
         "{\"action\":\"auth_result\",\"methodId\":\"env\",\"status\":\"variables-missing\",\"missing\":[\"KEY\"]}\n"
     );
     assert_eq!(
-        written(Format::Text, |console| logged(&agent, &LoginOutcome::In(&ways[0]), console)),
+        written(Format::Text, |console| logged(&agent, &LoginOutcome::In(&methods[0]), console)),
         "logged in with my-agent: Account\n"
     );
     assert_eq!(written(Format::Quiet, |console| logged(&agent, &LoginOutcome::Out, console)), "logged-out\n");

@@ -12,7 +12,7 @@ use crate::model::{
 use crate::wire::{Peer, RpcId, WireError, encode};
 
 use super::super::capabilities::UnsupportedBlock;
-use super::super::{ExtraParams, login_ways};
+use super::super::{ExtraParams, login_methods};
 use super::permission::{Escalation, PermissionRequest};
 use super::tools::{ToolAnswer, ToolRequest};
 use super::{AgentConnection, RedactedLine, elicitation, rpc_id, to_json};
@@ -63,7 +63,7 @@ impl AgentConnection {
         // Terminal logins never use this request.
         let is_meant =
             |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
-        login_ways(&self.answer).into_iter().find(is_meant)?;
+        login_methods(&self.answer).into_iter().find(is_meant)?;
         let extra = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
         let params = format!(r#"{{"methodId":{}{extra}}}"#, to_json(&way));
         Some(OutgoingLine::request(&self.peer, method, &params))

@@ -61,7 +61,7 @@ pub struct AgentConnection {
     answer: Arc<str>,
     profile: Arc<AgentProfile>,
     /// Its login methods, as text.
-    login_ways: Option<Box<str>>,
+    login_methods: Option<Box<str>>,
     offered: Arc<SessionOffer>,
     /// Forwarded client requests without a response.
     forwards: Vec<forward::PendingForward>,
@@ -208,8 +208,8 @@ impl AgentConnection {
     }
 
     fn speaker(&self) -> AnswerSource<'_> {
-        let ways = self.login_ways.as_deref();
-        AnswerSource { agent: &self.agent, version: self.version, profile: &self.profile, ways }
+        let login_methods = self.login_methods.as_deref();
+        AnswerSource { agent: &self.agent, version: self.version, profile: &self.profile, login_methods }
     }
 
     /// The session's current modes, models, options and commands.

@@ -12,7 +12,7 @@ use crate::wire::json;
 use crate::wire::{RpcError, RpcMessage};
 
 use super::super::StateUpdate;
-use super::super::login::login_methods;
+use super::super::login::parse_login_methods;
 use super::error_text::{Description, describe};
 use crate::acp::error_class;
 
@@ -76,7 +76,7 @@ pub(super) struct AnswerSource<'a> {
     pub(super) version: ProtocolVersion,
     pub(super) profile: &'a AgentProfile,
     /// The login methods from its `initialize` reply, as text.
-    pub(super) ways: Option<&'a str>,
+    pub(super) login_methods: Option<&'a str>,
 }
 
 pub(super) fn read(speaker: AnswerSource<'_>, method: &str, message: &RpcMessage) -> AgentResponse {
@@ -193,8 +193,8 @@ fn refused(speaker: AnswerSource<'_>, method: &str, raw: &str) -> AgentError {
         return refused;
     }
     // Some agents report their login methods only in the error that requires one.
-    let text = join_login_methods(&login_methods(speaker.version, &data));
-    refused.offering(text.as_deref().or(speaker.ways))
+    let text = join_login_methods(&parse_login_methods(speaker.version, &data));
+    refused.offering(text.as_deref().or(speaker.login_methods))
 }
 
 /// The meaning of an error. An error about a request parameter, or about some other missing resource, does not mean
@@ -282,7 +282,7 @@ mod tests {
             agent: "a",
             version: ProtocolVersion::V1,
             profile: &profile,
-            ways: Some("tui (T)"),
+            login_methods: Some("tui (T)"),
         };
         read(speaker, method, &message)
     }

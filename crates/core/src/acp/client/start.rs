@@ -11,7 +11,7 @@ use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, join_login_me
 use crate::wire::{InboundMessage, InboundStream, Peer, RpcError, RpcId, RpcMessage, encode};
 
 use super::super::children::ChildSessions;
-use super::super::{ExtraParams, login_ways};
+use super::super::{ExtraParams, login_methods};
 use super::known_tools::KnownTools;
 use super::responses;
 use super::responses::AnswerSource;
@@ -68,7 +68,7 @@ impl AgentConnection {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, forwards, queries) = (Arc::default(), Vec::new(), Vec::new());
-                let login_ways = join_login_methods(&login_ways(&answer)).map(Into::into);
+                let login_methods = join_login_methods(&login_methods(&answer)).map(Into::into);
                 let is_host = acpx_peer::is_host(&answer);
                 let connection = Self {
                     agent,
@@ -78,7 +78,7 @@ impl AgentConnection {
                     capabilities,
                     answer,
                     profile: Arc::new(Profiles::built_in().any().clone()),
-                    login_ways,
+                    login_methods,
                     offered,
                     forwards,
                     queries,
@@ -207,7 +207,8 @@ fn read_answer(
     agent: &str,
     message: &RpcMessage,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
-    let speaker = AnswerSource { agent, version: asked, profile: Profiles::built_in().any(), ways: None };
+    let speaker =
+        AnswerSource { agent, version: asked, profile: Profiles::built_in().any(), login_methods: None };
     let result = match responses::result(speaker, "initialize", message) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();

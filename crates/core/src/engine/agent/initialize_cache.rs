@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acp::login_ways;
+use crate::acp::login_methods;
 use crate::model::{AgentAnswer, AgentBuild, AgentSpec, LoginMethodKind, ProtocolVersion, Timestamp};
 use crate::store::{Store, StoreError};
 use crate::tools::Environment;
@@ -51,7 +51,9 @@ async fn of_build(shared: &EngineContext, build: &AgentBuild) -> Result<Option<S
     let other = shared.store.agent_answer(with_terminal.to_vec()).await?.filter(of_today);
     // An agent that offers no terminal login returns the same result to all clients.
     let is_alike = |other: &AgentAnswer| {
-        !login_ways(&other.answer).iter().any(|way| matches!(way.how, LoginMethodKind::Terminal { .. }))
+        !login_methods(&other.answer)
+            .iter()
+            .any(|method| matches!(method.how, LoginMethodKind::Terminal { .. }))
     };
     Ok(other.filter(is_alike).map(|other| other.answer))
 }

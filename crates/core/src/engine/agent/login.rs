@@ -12,7 +12,7 @@ use crate::acp::client::{
     AgentConnection, AgentResponse, MessageContext, OutgoingLine, ParsedMessage, ReceivedMessage,
     RedactedLine,
 };
-use crate::acp::login_ways;
+use crate::acp::login_methods;
 use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, Seq, join_login_methods};
 use crate::wire::RpcError;
 
@@ -34,12 +34,15 @@ pub(crate) async fn at_start(
     lines: &mut Vec<RedactedLine>,
 ) -> Result<(), Option<AgentError>> {
     let Some(policy) = launch.login else { return Ok(()) };
-    let ways = login_ways(connection.answer());
+    let login_methods = login_methods(connection.answer());
     let label = || launch.agent.label().into_owned();
-    let Some(request) = repeated(connection, launch).or_else(|| by_credential(connection, launch, &ways))
+    let Some(request) =
+        repeated(connection, launch).or_else(|| by_credential(connection, launch, &login_methods))
     else {
-        return match (policy, join_login_methods(&ways)) {
-            (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
+        return match (policy, join_login_methods(&login_methods)) {
+            (LoginPolicy::Fail, Some(login_methods)) => {
+                Err(Some(AgentError::NoCredential { agent: label(), login_methods }))
+            }
             _ => Ok(()),
         };
     };
@@ -65,19 +68,19 @@ pub(crate) async fn at_start(
 /// persisted.
 fn repeated(connection: &AgentConnection, launch: &LaunchSpec) -> Option<OutgoingLine> {
     let login = launch.logged_in.with(&launch.agent)?;
-    let request = connection.login(&login.way, login.extra_params.as_ref())?;
-    Some(request.kept_with(&json!({ "methodId": login.way }).to_string()))
+    let request = connection.login(&login.method, login.extra_params.as_ref())?;
+    Some(request.kept_with(&json!({ "methodId": login.method }).to_string()))
 }
 
 /// A login with the first method that has a credential.
 fn by_credential(
     connection: &AgentConnection,
     launch: &LaunchSpec,
-    ways: &[LoginMethod],
+    login_methods: &[LoginMethod],
 ) -> Option<OutgoingLine> {
     let is_set = |name: &str| launch.environment.get(name).is_some_and(|value| !value.is_empty());
-    let way = ways.iter().find(|way| way.has_credential(is_set))?;
-    connection.login(&way.id, None)
+    let method = login_methods.iter().find(|method| method.has_credential(is_set))?;
+    connection.login(&method.id, None)
 }
 
 /// Why there is no reply.

@@ -26,15 +26,15 @@ struct ClientLoginState {
 /// A login request that succeeded.
 pub(crate) struct Login {
     agent: AgentSpec,
-    pub(crate) way: String,
+    pub(crate) method: String,
     /// Extra params of the client's request. They may contain a credential.
     pub(crate) extra_params: Option<ExtraParams>,
 }
 
 impl ClientLogin {
     /// Replaces the remembered login.
-    pub(crate) fn remember(&self, agent: AgentSpec, way: &str, extra_params: Option<ExtraParams>) {
-        self.0.lock().done = Some(Arc::new(Login { agent, way: way.to_owned(), extra_params }));
+    pub(crate) fn remember(&self, agent: AgentSpec, method: &str, extra_params: Option<ExtraParams>) {
+        self.0.lock().done = Some(Arc::new(Login { agent, method: method.to_owned(), extra_params }));
     }
 
     /// Forgets the remembered login.
@@ -109,7 +109,7 @@ mod tests {
         let login = seen.with(&this).unwrap();
         let mut secrets = login.secrets();
         secrets.sort();
-        assert_eq!((login.way.as_str(), secrets), ("key", vec!["hidden".to_owned(), "too".to_owned()]));
+        assert_eq!((login.method.as_str(), secrets), ("key", vec!["hidden".to_owned(), "too".to_owned()]));
         assert!(seen.with(&other).is_none() && given.with(&this).is_none());
         assert_eq!(format!("{seen:?}"), "LoggedIn { .. }");
 

@@ -70,14 +70,14 @@ impl Engine {
     pub async fn log_in(
         &self,
         with: NewSession,
-        way: &str,
+        method: &str,
         responder: mpsc::Sender<ResponderRequest>,
     ) -> Result<(), SessionError> {
         let (agent, logged_in, extra_params) =
             (with.agent.clone(), with.logged_in.clone(), with.extra_params.clone());
-        let request = |connection: &AgentConnection| connection.login(way, extra_params.as_ref());
+        let request = |connection: &AgentConnection| connection.login(method, extra_params.as_ref());
         self.authenticate(with, ("authenticate", LOGIN_LIMIT), Some(&responder), request).await?;
-        logged_in.remember(agent, way, extra_params);
+        logged_in.remember(agent, method, extra_params);
         Ok(())
     }
 
