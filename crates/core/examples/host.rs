@@ -17,7 +17,7 @@ use acpx_core::home::{HostLock, HostPaths};
 use acpx_core::host;
 use acpx_core::host::{Around, ClientTimeouts, HostSetup};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
-use acpx_core::protocol::last_words;
+use acpx_core::protocol::startup_error_line;
 use acpx_core::tools::GracePeriods;
 
 /// How long the host before may take to go.
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             be_the_host(setup, lock)
         }
         Ok(None) => Ok(say(READY)?),
-        Err(error) => Ok(say(&last_words(error.code(), &error.to_string(), error.hint()))?),
+        Err(error) => Ok(say(&startup_error_line(error.code(), &error.to_string(), error.hint()))?),
     }
 }
 
@@ -68,7 +68,7 @@ fn be_the_host(setup: HostSetup, lock: HostLock) -> Result<(), Box<dyn Error>> {
     };
     match runtime.block_on(host::run(setup, lock, ready)) {
         Ok(()) => Ok(()),
-        Err(error) => Ok(say(&last_words(error.code(), &error.to_string(), error.hint()))?),
+        Err(error) => Ok(say(&startup_error_line(error.code(), &error.to_string(), error.hint()))?),
     }
 }
 

@@ -163,7 +163,8 @@ fn be_the_host(paths: &HostPaths) -> ExitCode {
         Ok(()) => CliExit::Success.into(),
         Err(error) => {
             let hint = error.hint();
-            let words = acpx_core::protocol::last_words(error.code(), &error.message(), hint.as_deref());
+            let words =
+                acpx_core::protocol::startup_error_line(error.code(), &error.message(), hint.as_deref());
             // The process that started us may have exited, or may know already that we listen.
             drop(output::print(&words));
             output::log(&error.message());

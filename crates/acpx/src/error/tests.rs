@@ -238,7 +238,7 @@ fn start_timeout_hints_name_the_flags_that_give_more_time() {
     ];
     for (missed, hint) in rows {
         let limit = Duration::from_secs(2);
-        let slow = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
+        let slow = AgentError::SlowStart { agent: "a".into(), missed, limit, output: Vec::new() };
         assert_eq!(CliError::from(SessionError::from(slow)).hint().as_deref(), Some(hint.as_str()));
     }
 }

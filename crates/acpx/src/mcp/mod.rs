@@ -405,7 +405,7 @@ fn not_started(error: &AgentError) -> McpFailure {
 async fn with_exit(failure: McpFailure, process: &mut AgentProcess) -> McpFailure {
     match (&failure, process.exited_within(EXIT).await) {
         (McpFailure::Refused(_), _) | (_, None) => failure,
-        (_, Some(exit)) => exited(&exit, process.last_words().await),
+        (_, Some(exit)) => exited(&exit, process.output_tail().await),
     }
 }
 

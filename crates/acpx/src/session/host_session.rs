@@ -331,7 +331,11 @@ impl<'a> HostSession<'a> {
         method: &str,
         params: &impl Serialize,
     ) -> Result<RpcId, HostSessionError> {
-        Ok(self.interrupts.during(client.ask(method, params)).await.map_err(HostSessionError::Stopped)??)
+        Ok(self
+            .interrupts
+            .during(client.request(method, params))
+            .await
+            .map_err(HostSessionError::Stopped)??)
     }
 
     /// Sends the prompt and shows the turn to its end, or returns once it is accepted. The host enforces the turn's
@@ -510,7 +514,7 @@ impl<'a> HostSession<'a> {
         self.is_probed = true;
         self.silent_at = Instant::now() + self.silence.1;
         // The reply arrives in the normal stream, and no request waits for it.
-        match self.interrupts.during(client.ask("_acpx/host/status", &json!({}))).await {
+        match self.interrupts.during(client.request("_acpx/host/status", &json!({}))).await {
             Err(stop) => Ok(Some(stop)),
             Ok(request) => Ok(request.map(|_| None)?),
         }
@@ -528,14 +532,14 @@ async fn cancel(
     record: &str,
     asking: &PromptSubmission,
 ) -> Result<Instant, HostSessionError> {
-    client.tell("session/cancel", &asking.cancel_params(record)).await?;
+    client.notify("session/cancel", &asking.cancel_params(record)).await?;
     Ok(Instant::now() + CANCEL_TIMEOUT)
 }
 
 /// Cancels a turn that can no longer be shown, and waits briefly for its end.
 async fn give_up(client: &mut HostClient, record: &str, asking: &PromptSubmission, request: &RpcId) {
     let cancelled = async {
-        client.tell("session/cancel", &asking.cancel_params(record)).await.ok()?;
+        client.notify("session/cancel", &asking.cancel_params(record)).await.ok()?;
         loop {
             if matches!(client.next().await?, HostMessage::Answer { id, .. } if id == *request) {
                 return Some(());

@@ -86,7 +86,7 @@ impl<'a> OfferTranslator<'a> {
     pub(crate) fn set_mode(self, params: &'a str) -> Result<SettingRequest<'a>, TranslationError> {
         match self.agent {
             V1 => Ok(SettingRequest { method: "session/set_mode", params: params.into() }),
-            V2 => Ok(self.told_to_v1().set_mode(params)?.into()),
+            V2 => Ok(self.v1_translator().set_mode(params)?.into()),
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> OfferTranslator<'a> {
     pub(crate) fn mode_answer(self, result: &str) -> String {
         let translated = match self.agent {
             V1 => result.to_owned(),
-            V2 => self.told_to_v1().mode_answer(result).into(),
+            V2 => self.v1_translator().mode_answer(result).into(),
         };
         // A result is an object, never null.
         if translated.trim_ascii_start().starts_with('{') { translated } else { "{}".to_owned() }
@@ -168,7 +168,7 @@ impl<'a> OfferTranslator<'a> {
                     None => translated.options_answer(result).into(),
                 }
             }
-            (V2, V1) => self.shown(&self.told_to_v1().options_answer(result)).into_owned(),
+            (V2, V1) => self.shown(&self.v1_translator().options_answer(result)).into_owned(),
             (V1, V1) | (V2, V2) => self.shown(result).into_owned(),
         }
     }
@@ -182,7 +182,7 @@ impl<'a> OfferTranslator<'a> {
         json::replace(text, list, &fewer).into()
     }
 
-    fn told_to_v1(self) -> UpdatesToV1 {
+    fn v1_translator(self) -> UpdatesToV1 {
         let mut translated = UpdatesToV1::new();
         translated.setup_answer(&as_result(self.offered));
         translated

@@ -51,13 +51,13 @@ impl HostClient {
     }
 
     /// Sends a request. Its response arrives in order with the other messages.
-    pub async fn ask(&self, method: &str, params: &impl Serialize) -> Result<RpcId, HostError> {
+    pub async fn request(&self, method: &str, params: &impl Serialize) -> Result<RpcId, HostError> {
         let params = serde_json::to_string(params).expect("what we ask has only text, numbers and lists");
         self.peer.request(method, &params).await.map_err(|error| not_sent(method, &error))
     }
 
     /// Sends a notification.
-    pub async fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), HostError> {
+    pub async fn notify(&self, method: &str, params: &impl Serialize) -> Result<(), HostError> {
         let params = serde_json::to_string(params).expect("what we say has only text, numbers and lists");
         self.peer.notify(method, &params).await.map_err(|error| not_sent(method, &error))
     }
@@ -84,7 +84,7 @@ impl HostClient {
         params: &impl Serialize,
         mut on_message: impl FnMut(HostMessage),
     ) -> Result<T, HostError> {
-        let request = self.ask(method, params).await?;
+        let request = self.request(method, params).await?;
         loop {
             match self.next().await.ok_or(HostError::Lost)? {
                 HostMessage::Answer { id, result } if id == request => {

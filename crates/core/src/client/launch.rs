@@ -192,10 +192,12 @@ impl Launcher {
             return Ok(());
         }
         let output = String::from_utf8_lossy(&output).trim().to_owned();
-        if let Some(refusal) = HostErrorResponse::of_last_words(&output) {
+        if let Some(refusal) = HostErrorResponse::of_startup_output(&output) {
             return Err(refusal.into());
         }
-        Err(HostError::GaveUp { said: if output.is_empty() { "it said nothing".to_owned() } else { output } })
+        Err(HostError::GaveUp {
+            output: if output.is_empty() { "it said nothing".to_owned() } else { output },
+        })
     }
 }
 

@@ -30,8 +30,8 @@ impl AgentService for Connection {
         Ok("{}".to_owned())
     }
 
-    async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
-        self.initialize(client, to_everybody).await
+    async fn offer(&self, client: &ClientFacts, base_offer: Offer) -> Result<Offer, CallError> {
+        self.initialize(client, base_offer).await
     }
 
     async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {

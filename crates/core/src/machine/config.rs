@@ -55,16 +55,16 @@ impl SessionConfig {
         }
         if let Some(forwards) = forwards {
             let before = &self.offered;
-            self.settings.withdraw(|wish| {
+            self.settings.withdraw(|choice| {
                 let current = |offered: &OfferedSettings| {
-                    offered.setting_for(&wish.name).and_then(|setting| setting.value.clone())
+                    offered.setting_for(&choice.name).and_then(|setting| setting.value.clone())
                 };
                 let now = current(&offered);
-                let is_other = now.is_some() && now.as_ref() != Some(&wish.value);
-                is_other && now != current(before) && !forwards.chooses(&wish.name)
+                let is_other = now.is_some() && now.as_ref() != Some(&choice.value);
+                is_other && now != current(before) && !forwards.chooses(&choice.name)
             });
         }
-        self.settings.shown = offered.kept();
+        self.settings.reported = offered.to_stored();
         self.is_changed = true;
         self.offered = offered;
     }
@@ -84,17 +84,17 @@ impl SessionConfig {
         let is_mode = |name: &SettingName| offered.named(name).is_some_and(OfferedSetting::is_mode);
         if is_mode(&setting.name) {
             // Some agents offer their modes twice. The last choice counts.
-            self.settings.withdraw(|wish| is_mode(&wish.name));
+            self.settings.withdraw(|choice| is_mode(&choice.name));
         }
         // Some agents offer their models twice, too.
-        self.settings.withdraw(|wish| offered.are_one_model(&wish.name, &setting.name));
+        self.settings.withdraw(|choice| offered.are_one_model(&choice.name, &setting.name));
         self.settings.choose(setting);
         self.is_changed = true;
     }
 
     /// Removes a chosen setting; the agent keeps its current value.
     pub(super) fn forget(&mut self, name: &SettingName) {
-        self.settings.withdraw(|wish| wish.name == *name);
+        self.settings.withdraw(|choice| choice.name == *name);
         self.is_changed = true;
     }
 
@@ -106,10 +106,10 @@ impl SessionConfig {
     /// The agent has the session: returns the settings to restore.
     pub(super) fn begin_restore(&mut self) -> Vec<Setting> {
         // The values of an earlier agent do not apply, even if this one reported none.
-        let current = self.offered.kept();
-        if !self.settings.unmet.is_empty() || current != self.settings.shown {
+        let current = self.offered.to_stored();
+        if !self.settings.unmet.is_empty() || current != self.settings.reported {
             self.settings.unmet.clear();
-            self.settings.shown = current;
+            self.settings.reported = current;
             self.is_changed = true;
         }
         self.settings.chosen.clone()
@@ -117,10 +117,10 @@ impl SessionConfig {
 
     /// Takes the next setting to request out of those that are left, together with the name to request it by.
     pub(super) fn next_to_restore(&self, left: &mut Vec<Setting>) -> Option<(Setting, SettingName)> {
-        left.retain(|wish| self.current(&wish.name) != Some(&wish.value));
-        let possible = left.iter().enumerate().filter_map(|(index, wish)| {
+        left.retain(|choice| self.current(&choice.name) != Some(&choice.value));
+        let possible = left.iter().enumerate().filter_map(|(index, choice)| {
             let offered =
-                self.offered.setting_for(&wish.name).filter(|offered| offered.can_be(&wish.value))?;
+                self.offered.setting_for(&choice.name).filter(|offered| offered.can_be(&choice.value))?;
             Some((rank(offered), index, offered.name.clone()))
         });
         let (_, next, name) = possible.min_by_key(|(rank, index, _)| (*rank, *index))?;

@@ -365,13 +365,13 @@ impl SessionMachine {
 
     /// The chosen settings that could not be restored, each with the reason.
     pub(crate) fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
-        let open = self.config.settings.open_wishes();
-        open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
+        let open = self.config.settings.unconfirmed();
+        open.filter_map(|(setting, _, reason)| Some((setting.clone(), reason?.into()))).collect()
     }
 
     /// The chosen setting that a user's word for an option refers to; without a word, the chosen mode.
     pub(crate) fn chosen_setting(&self, word: Option<&str>) -> Option<Setting> {
-        self.config.settings.wished_by(word).cloned()
+        self.config.settings.chosen_by(word).cloned()
     }
 
     /// The method of a request that a client waits for.

@@ -35,7 +35,7 @@ fn session(id: &str) -> AcpSessionId {
 }
 
 fn died() -> AgentError {
-    AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() }
+    AgentError::Died { agent: "a".into(), how: "exit code 1".into(), output: Vec::new() }
 }
 
 fn refused(meaning: ErrorMeaning) -> Input {

@@ -21,7 +21,7 @@ pub struct Conversation {
     messages: HashMap<(LineageIndex, MessageKind, Box<str>), usize>,
     /// The message that the next chunk without an id continues.
     open: Option<usize>,
-    spoken_at: Option<Timestamp>,
+    last_message_at: Option<Timestamp>,
     memory: AgentMemory,
     terminals: TerminalTexts,
     brief: Option<Brief>,
@@ -141,8 +141,8 @@ impl Conversation {
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
         let (entries, memory, terminals) = (Vec::new(), AgentMemory::default(), TerminalTexts::default());
-        let (open, spoken_at, brief, resent) = (None, None, None, None);
-        Self { record, entries, tools, messages, open, spoken_at, memory, terminals, brief, resent }
+        let (open, last_message_at, brief, resent) = (None, None, None, None);
+        Self { record, entries, tools, messages, open, last_message_at, memory, terminals, brief, resent }
     }
 
     /// The same with no more than [`Self::exchanges`] needs: no tools, plans or thoughts, and only the beginning of
@@ -160,11 +160,11 @@ impl Conversation {
     pub fn apply(&mut self, event: &Event, content: Content) {
         match content {
             Content::Prompt { text, blocks } => {
-                self.spoken_at = Some(event.at);
+                self.last_message_at = Some(event.at);
                 self.prompt(event, text, blocks);
             }
             Content::Update(update) => {
-                self.spoken_at = Some(event.at);
+                self.last_message_at = Some(event.at);
                 self.update(event, update);
             }
             Content::Fact(fact) => self.fact(event, fact),
@@ -173,8 +173,8 @@ impl Conversation {
     }
 
     /// The time of the last prompt, agent update or end of a turn. Restoring a session does not count.
-    pub(crate) fn spoken_at(&self) -> Option<Timestamp> {
-        self.spoken_at
+    pub(crate) fn last_message_at(&self) -> Option<Timestamp> {
+        self.last_message_at
     }
 
     /// How much of it the agent remembers.
@@ -229,14 +229,14 @@ impl Conversation {
     }
 
     fn fact(&mut self, event: &Event, fact: Fact) {
-        self.memory.take(event.seq, &fact);
+        self.memory.apply(event.seq, &fact);
         if self.brief.is_none() {
-            self.terminals.take(&fact);
+            self.terminals.apply(&fact);
         }
         match fact {
             Fact::TurnStarted { .. } => self.open = None,
             Fact::TurnEnded { turn, stop_reason, .. } => {
-                self.spoken_at = Some(event.at);
+                self.last_message_at = Some(event.at);
                 self.open = None;
                 let stop_reason = stop_reason.map(Into::into);
                 self.entries.push(Entry::TurnEnd { turn: TurnId(turn), stop_reason });

@@ -159,12 +159,12 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A wished setting could not be restored; the session continues without it.
+    /// A chosen setting could not be restored; the session continues without it.
     SettingNotRestored {
         /// The option's id; absent for the mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         option: Option<String>,
-        /// The wished value.
+        /// The chosen value.
         value: SettingValue,
         /// The reason, as text.
         reason: String,

@@ -64,7 +64,7 @@ pub enum AgentError {
         reason: String,
     },
     /// It did not start in time.
-    #[error("the agent {agent:?} {missed} within {} s{}", limit.as_secs_f32(), last_words(said))]
+    #[error("the agent {agent:?} {missed} within {} s{}", limit.as_secs_f32(), output_suffix(output))]
     SlowStart {
         /// The agent.
         agent: String,
@@ -73,17 +73,17 @@ pub enum AgentError {
         /// The time limit.
         limit: Duration,
         /// Its last lines on stderr, or the garbage it printed on stdout.
-        said: Vec<String>,
+        output: Vec<String>,
     },
     /// It ended before it answered `initialize`.
-    #[error("the agent {agent:?} ended before it answered initialize ({how}){}", last_words(said))]
+    #[error("the agent {agent:?} ended before it answered initialize ({how}){}", output_suffix(output))]
     ExitedAtOnce {
         /// The agent.
         agent: String,
         /// Its exit code or signal.
         how: String,
         /// Its last lines on stderr, or the garbage it printed on stdout.
-        said: Vec<String>,
+        output: Vec<String>,
     },
     /// It does not behave like an ACP agent.
     #[error("the agent {agent:?} does not seem to speak the Agent Client Protocol: {sign}")]
@@ -94,12 +94,12 @@ pub enum AgentError {
         sign: String,
     },
     /// It is on another machine that cannot be reached.
-    #[error("the agent {agent:?} on another machine cannot be reached{}", last_words(said))]
+    #[error("the agent {agent:?} on another machine cannot be reached{}", output_suffix(output))]
     NotReached {
         /// The agent.
         agent: String,
         /// The output of the process that connects to it.
-        said: Vec<String>,
+        output: Vec<String>,
     },
     /// It speaks a protocol version that we do not.
     #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {asked}")]
@@ -124,14 +124,14 @@ pub enum AgentError {
         acp: Arc<str>,
     },
     /// It ended while it was needed.
-    #[error("the agent {agent:?} died ({how}){}", last_words(said))]
+    #[error("the agent {agent:?} died ({how}){}", output_suffix(output))]
     Died {
         /// The agent.
         agent: String,
         /// Its exit code or signal.
         how: String,
         /// Its last lines on stderr.
-        said: Vec<String>,
+        output: Vec<String>,
     },
     /// It sends more than the limit.
     #[error("the agent {agent:?} sent more than {limit} bytes {during} and was stopped")]
@@ -392,7 +392,7 @@ impl AgentError {
     /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::ExitedAtOnce { said, .. } if said.is_empty() => ErrorCode::AgentNotAcp.hint(),
+            Self::ExitedAtOnce { output, .. } if output.is_empty() => ErrorCode::AgentNotAcp.hint(),
             Self::Refused { method, meaning: ErrorMeaning::LoginNeeded, .. } if method == "initialize" => {
                 Some(Self::LOGIN_FIRST)
             }
@@ -407,8 +407,8 @@ fn path_of(cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> String {
     if cwd == real_cwd { "which".to_owned() } else { format!("and its path {cwd}") }
 }
 
-fn last_words(said: &[String]) -> String {
-    if said.is_empty() { String::new() } else { format!("; it said: {}", said.join(" | ")) }
+fn output_suffix(output: &[String]) -> String {
+    if output.is_empty() { String::new() } else { format!("; it said: {}", output.join(" | ")) }
 }
 
 /// A failed restore, with the agent's error.
@@ -538,7 +538,7 @@ mod missed_tests {
     fn a_missed_start_deadline_has_a_message_and_a_hint() {
         let said = |missed| {
             let limit = Duration::from_secs(2);
-            let error = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
+            let error = AgentError::SlowStart { agent: "a".into(), missed, limit, output: Vec::new() };
             (error.to_string(), error.hint().unwrap())
         };
         let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
@@ -599,7 +599,7 @@ mod tests {
         let json = r#"{"method":"session/load","code":-32602,"message":"Invalid params: cwd: /gone is not a directory","field":"cwd","at":"1970-01-01T00:00:00.005Z"}"#;
         assert_eq!(serde_json::to_string(&error).unwrap(), json);
         assert_eq!(serde_json::from_str::<RestoreError>(json).unwrap(), error);
-        let died = AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() };
+        let died = AgentError::Died { agent: "a".into(), how: "exit code 1".into(), output: Vec::new() };
         assert_eq!(RestoreError::new(&died, at).to_string(), r#"the agent "a" died (exit code 1)"#);
     }
 }

@@ -26,7 +26,7 @@ pub enum AgentMemory {
 
 impl AgentMemory {
     /// Applies the next fact of a record, which is this event.
-    pub(crate) fn take(&mut self, seq: Seq, fact: &Fact) {
+    pub(crate) fn apply(&mut self, seq: Seq, fact: &Fact) {
         match fact {
             Fact::SessionReset { announced: true, reason, .. } => {
                 *self = Self::Since { from: seq.next(), reason: LineageReason::parse(reason) };
@@ -99,7 +99,7 @@ mod tests {
         ];
         let mut memory = AgentMemory::default();
         for (fact, expected) in cases {
-            memory.take(Seq(4), &fact);
+            memory.apply(Seq(4), &fact);
             assert_eq!(memory, expected, "{fact:?}");
         }
     }
@@ -116,10 +116,10 @@ mod tests {
         }
         memory.apply_update(&compaction("completed"));
         for replay in [ReplayVerdict::Same, ReplayVerdict::Longer, ReplayVerdict::Shorter] {
-            memory.take(Seq(4), &restored(replay));
+            memory.apply(Seq(4), &restored(replay));
             assert_eq!(memory, AgentMemory::Compacted, "{replay:?}");
         }
-        memory.take(Seq(4), &restored(ReplayVerdict::Different));
+        memory.apply(Seq(4), &restored(ReplayVerdict::Different));
         memory.apply_update(&compaction("completed"));
         assert_eq!(memory, AgentMemory::Another);
     }

@@ -54,7 +54,7 @@ pub struct Record {
     pub lineage: Lineage,
     /// The last known process of its agent.
     pub agent_run: Option<AgentRun>,
-    /// The wished settings, and those the agent last sent.
+    /// The chosen settings, and those the agent last sent.
     pub settings: RecordSettings,
     /// What its agent remembers of it, as far as known.
     pub memory: AgentMemory,

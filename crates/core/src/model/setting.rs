@@ -1,5 +1,5 @@
-//! Settings of a session: its mode and its options, the model among them. A choice of the user is stored as a wish
-//! of the record; the values the agent sends are stored separately. Only wishes are restored, so acpx never forces a
+//! Settings of a session: its mode and its options, the model among them. A choice of the user is stored as a chosen
+//! setting of the record; the values the agent sends are stored separately. Only chosen settings are restored, so acpx never forces a
 //! value back that the agent chose for itself.
 
 use std::fmt;
@@ -19,7 +19,7 @@ const MODE: &str = "mode";
 const LISTED: usize = 20;
 const LISTED_CHARS: usize = 600;
 /// How many of an agent's models are stored with a record. A list of thousands would be read with every record.
-const KEPT_CHOICES: usize = 256;
+const MAX_STORED_CHOICES: usize = 256;
 
 /// Which setting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,12 +83,12 @@ pub struct RecordSettings {
     /// What was chosen, each setting once, in the order of the first choice.
     pub chosen: Vec<Setting>,
     /// The settings that the agent last sent.
-    pub shown: OfferedSettings,
-    /// The wishes that could not be restored when the session was last set up at the agent.
+    pub reported: OfferedSettings,
+    /// The chosen settings that could not be restored when the session was last set up at the agent.
     pub unmet: Vec<UnmetSetting>,
 }
 
-/// A wish that could not be restored.
+/// A chosen setting that could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetSetting {
     /// Which setting.
@@ -236,7 +236,7 @@ impl OfferedSettings {
         self.named(&SettingName::Mode).or_else(|| self.0.iter().find(|offered| offered.is_mode()))
     }
 
-    /// The setting that a wish applies to. A wish for a mode or a model applies to the matching option if the agent
+    /// The setting that a choice applies to. A choice of a mode or a model applies to the matching option if the agent
     /// now offers that instead.
     pub(crate) fn setting_for(&self, name: &SettingName) -> Option<&OfferedSetting> {
         match name {
@@ -291,30 +291,30 @@ impl OfferedSettings {
 
     /// The settings as they are stored with the record: without the choices, except those of the model.
     #[must_use]
-    pub fn kept(&self) -> Self {
+    pub fn to_stored(&self) -> Self {
         let model = self.model().map(|model| &model.name);
-        let kept = |offered: &OfferedSetting| {
+        let stored = |offered: &OfferedSetting| {
             let choices = match &offered.choices {
                 Choices::Of(choices) if Some(&offered.name) == model => {
-                    Choices::Of(choices.iter().take(KEPT_CHOICES).cloned().collect())
+                    Choices::Of(choices.iter().take(MAX_STORED_CHOICES).cloned().collect())
                 }
                 _ => Choices::Unknown,
             };
             OfferedSetting { choices, ..offered.clone() }
         };
-        Self(self.0.iter().map(kept).collect())
+        Self(self.0.iter().map(stored).collect())
     }
 }
 
 impl RecordSettings {
-    /// The wish for an option (by id or category), or for the mode if `word` is `None`.
-    pub(crate) fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
-        let meant = |name: &SettingName| self.chosen.iter().find(|wish| wish.name == *name);
-        let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.shown.mode()?.name));
+    /// The chosen setting for an option (by id or category), or for the mode if `word` is `None`.
+    pub(crate) fn chosen_by(&self, word: Option<&str>) -> Option<&Setting> {
+        let meant = |name: &SettingName| self.chosen.iter().find(|setting| setting.name == *name);
+        let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.reported.mode()?.name));
         match word {
             None => mode(),
             Some(word) => meant(&SettingName::Option(word.into()))
-                .or_else(|| meant(&self.shown.option(word)?.name))
+                .or_else(|| meant(&self.reported.option(word)?.name))
                 .or_else(|| if word == MODE { mode() } else { None }),
         }
     }
@@ -322,33 +322,35 @@ impl RecordSettings {
     /// Stores a choice that the agent has accepted.
     pub(crate) fn choose(&mut self, chosen: Setting) {
         self.unmet.retain(|unmet| unmet.name != chosen.name);
-        match self.chosen.iter_mut().find(|wish| wish.name == chosen.name) {
-            Some(wish) => wish.value = chosen.value,
+        match self.chosen.iter_mut().find(|setting| setting.name == chosen.name) {
+            Some(setting) => setting.value = chosen.value,
             None => self.chosen.push(chosen),
         }
     }
 
-    /// Removes these wishes.
+    /// Removes these choices.
     pub(crate) fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
-        self.chosen.retain(|wish| !is_meant(wish));
+        self.chosen.retain(|setting| !is_meant(setting));
         let Self { chosen, unmet, .. } = self;
-        unmet.retain(|unmet| chosen.iter().any(|wish| wish.name == unmet.name));
+        unmet.retain(|unmet| chosen.iter().any(|setting| setting.name == unmet.name));
     }
 
-    /// The wishes of a session whose settings no agent has sent here yet, as after an import. They are set when its
+    /// The choices of a session whose settings no agent has sent here yet, as after an import. They are set when its
     /// agent starts.
-    pub fn untried_wishes(&self) -> impl Iterator<Item = &Setting> {
-        let is_unmet = |wish: &Setting| self.unmet.iter().any(|unmet| unmet.name == wish.name);
-        self.chosen.iter().filter(move |wish| self.shown.0.is_empty() && !is_unmet(wish))
+    pub fn unapplied(&self) -> impl Iterator<Item = &Setting> {
+        let is_unmet = |setting: &Setting| self.unmet.iter().any(|unmet| unmet.name == setting.name);
+        self.chosen.iter().filter(move |setting| self.reported.0.is_empty() && !is_unmet(setting))
     }
 
-    /// The wishes that are known not to be in force: the wish, the current value if known, and the reason if known.
-    pub fn open_wishes(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {
-        self.chosen.iter().filter_map(|wish| {
-            let unmet = self.unmet.iter().find(|unmet| unmet.name == wish.name).map(|unmet| &*unmet.reason);
-            let shown = self.shown.setting_for(&wish.name).and_then(|offered| offered.value.as_ref());
-            let is_open = unmet.is_some() || shown.is_some_and(|shown| *shown != wish.value);
-            is_open.then_some((wish, shown, unmet))
+    /// The choices that are known not to be in force: the setting, the current value if known, and the reason if known.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {
+        self.chosen.iter().filter_map(|setting| {
+            let unmet =
+                self.unmet.iter().find(|unmet| unmet.name == setting.name).map(|unmet| &*unmet.reason);
+            let reported =
+                self.reported.setting_for(&setting.name).and_then(|offered| offered.value.as_ref());
+            let is_open = unmet.is_some() || reported.is_some_and(|reported| *reported != setting.value);
+            is_open.then_some((setting, reported, unmet))
         })
     }
 }

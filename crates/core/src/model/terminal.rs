@@ -46,7 +46,7 @@ pub(crate) enum PreviousContent {
 
 impl TerminalTexts {
     /// Applies the next fact; facts that are not about terminals change nothing.
-    pub fn take(&mut self, fact: &Fact) {
+    pub fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::TerminalStarted { terminal_id, command } => {
                 self.of(terminal_id).command.clone_from(command);
@@ -104,16 +104,16 @@ mod tests {
             ended(None),
         ];
         for fact in &facts {
-            terminals.take(fact);
+            terminals.apply(fact);
         }
         let exit = Some("ended by SIGKILL".to_owned());
         let expected = TerminalText { command: "ls".into(), output: "a\nb\n".into(), exit };
         assert_eq!(terminals.get("t"), Some(&expected));
-        terminals.take(&ended(Some("end\n")));
+        terminals.apply(&ended(Some("end\n")));
         assert_eq!(terminals.get("t"), Some(&TerminalText { output: "end\n".into(), ..expected }));
         assert_eq!(terminals.get("u"), None);
         let running = Fact::TerminalStarted { terminal_id: "u".to_owned(), command: "top".into() };
-        terminals.take(&running);
+        terminals.apply(&running);
         terminals.forget_ended();
         let expected = TerminalText { command: "top".into(), ..TerminalText::default() };
         assert_eq!((terminals.get("t"), terminals.get("u")), (None, Some(&expected)));

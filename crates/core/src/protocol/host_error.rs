@@ -59,10 +59,10 @@ pub enum HostError {
     #[error("cannot start the host")]
     NotStarted(#[source] io::Error),
     /// The host was started and failed.
-    #[error("the host did not start: {said}")]
+    #[error("the host did not start: {output}")]
     GaveUp {
         /// Its output.
-        said: String,
+        output: String,
     },
     /// The host did not answer in time.
     #[error("the host in {} does not answer", home.display())]

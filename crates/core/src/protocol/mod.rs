@@ -18,5 +18,5 @@ pub use import_params::{ConfiguredAgent, FileMeta, ImportMeta, ImportParams, Imp
 pub use pending_requests::{
     AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
-pub use rpc_error::{HostErrorResponse, last_words};
+pub use rpc_error::{HostErrorResponse, startup_error_line};
 pub use watched_event::WatchedEvent;

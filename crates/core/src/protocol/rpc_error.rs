@@ -81,9 +81,9 @@ impl HostErrorResponse {
     }
 
     /// Parses the output of a host that failed to start; `None` if it is not an error.
-    pub(crate) fn of_last_words(said: &str) -> Option<Self> {
-        serde_json::from_str::<RpcErrorData>(RpcError::read(said).data?.get()).ok()?;
-        Some(Self::read(said))
+    pub(crate) fn of_startup_output(output: &str) -> Option<Self> {
+        serde_json::from_str::<RpcErrorData>(RpcError::read(output).data?.get()).ok()?;
+        Some(Self::read(output))
     }
 
     /// The stable code.
@@ -108,7 +108,7 @@ impl HostErrorResponse {
 }
 
 /// The output of a host that fails to start, so that the client shows the same error.
-pub fn last_words(code: ErrorCode, message: &str, hint: Option<&str>) -> String {
+pub fn startup_error_line(code: ErrorCode, message: &str, hint: Option<&str>) -> String {
     let fault = ErrorMeta::new(code, hint);
     let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
     serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")

@@ -32,7 +32,7 @@ pub struct WatchedEvent {
     /// The protocol version of the line.
     pub version: ProtocolVersion,
     /// Whether it is an update outside the conversation, such as one for another session.
-    pub is_aside: bool,
+    pub is_outside_conversation: bool,
     /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
     pub message: Box<RawValue>,
 }
@@ -59,7 +59,15 @@ impl WatchedEvent {
         let message = RawValue::from_string(event.body.to_string()).ok()?;
         let Event { seq, at, direction, turn, protocol, .. } = *event;
         let version = ProtocolVersion::from_number(protocol).unwrap_or_default();
-        Some(Self { seq, at, direction, turn, version, is_aside: is_aside(event), message })
+        Some(Self {
+            seq,
+            at,
+            direction,
+            turn,
+            version,
+            is_outside_conversation: is_outside_conversation(event),
+            message,
+        })
     }
 
     /// Parses the params of a notification.
@@ -71,14 +79,14 @@ impl WatchedEvent {
             direction: params.direction,
             turn: params.turn.map(TurnId),
             version: params.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default(),
-            is_aside: params.aside,
+            is_outside_conversation: params.aside,
             message: params.message.to_owned(),
         })
     }
 }
 
 /// Whether an event is an update that was persisted outside the conversation.
-fn is_aside(event: &Event) -> bool {
+fn is_outside_conversation(event: &Event) -> bool {
     (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
         && RpcMessage::parse(event.body.clone())
             .is_ok_and(|message| message.method() == Some("session/update"))
@@ -117,7 +125,7 @@ fn params(session: &str, event: &Event) -> String {
     if event.protocol != ProtocolVersion::V1.number() {
         let _ = write!(params, r#","protocol":{}"#, event.protocol);
     }
-    if is_aside(event) {
+    if is_outside_conversation(event) {
         params.push_str(r#","aside":true"#);
     }
     params.push_str(r#","message":"#);
@@ -157,7 +165,10 @@ mod tests {
             |kind| Event { direction: Direction::FromAgent, kind, body: update.clone(), ..event.clone() };
         for (event, expected) in [(told(EventKind::Update), false), (told(EventKind::Notification), true)] {
             let read = WatchedEvent::read(&params("r", &event)).unwrap();
-            assert_eq!((read.is_aside, WatchedEvent::of(&event).unwrap().is_aside), (expected, expected));
+            assert_eq!(
+                (read.is_outside_conversation, WatchedEvent::of(&event).unwrap().is_outside_conversation),
+                (expected, expected)
+            );
         }
     }
 }

@@ -219,7 +219,7 @@ impl RootedPath {
             draft.file.set_permissions(mode)?;
         }
         draft.fill(bytes)?;
-        draft.take_the_place_of(name)
+        draft.rename_over(name)
     }
 
     fn open_file(&self) -> io::Result<File> {
@@ -287,7 +287,7 @@ impl<'a> TempFile<'a> {
         self.file.sync_all()
     }
 
-    fn take_the_place_of(&self, name: &OsStr) -> io::Result<()> {
+    fn rename_over(&self, name: &OsStr) -> io::Result<()> {
         self.directory.rename(&self.name, self.directory, name)
     }
 }

@@ -72,7 +72,7 @@ impl AgentProcess {
     }
 
     /// The last lines it wrote to stderr. If it has exited, waits briefly for them.
-    pub async fn last_words(&mut self) -> Vec<String> {
+    pub async fn output_tail(&mut self) -> Vec<String> {
         let is_running = *self.leader.phase.borrow() == Phase::Running;
         self.stderr.last_lines(if is_running { Duration::ZERO } else { LAST_WORDS }).await
     }

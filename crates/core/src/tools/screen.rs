@@ -92,7 +92,7 @@ impl Screen {
     }
 
     /// The output since the last call, in whole lines; with `all`, including an incomplete line.
-    pub(super) fn take_news(&mut self, all: bool) -> String {
+    pub(super) fn take_new_output(&mut self, all: bool) -> String {
         let end = if all { self.news.len() } else { self.news.rfind(['\n', '\r']).map_or(0, |end| end + 1) };
         let rest = self.news.split_off(end);
         std::mem::replace(&mut self.news, rest)
@@ -122,19 +122,19 @@ mod tests {
         let mut nothing = Screen::new(0);
         nothing.write(b"a");
         assert_eq!((nothing.text(), nothing.is_cut()), ("", true));
-        assert_eq!(nothing.take_news(true), "");
+        assert_eq!(nothing.take_new_output(true), "");
     }
 
     #[test]
     fn news_are_whole_lines_and_no_more_than_the_screen_has() {
         let mut screen = Screen::new(8);
         screen.write(b"ab\ncd");
-        assert_eq!(screen.take_news(false), "ab\n");
+        assert_eq!(screen.take_new_output(false), "ab\n");
         screen.write(b"\nefgh\n");
-        assert_eq!(screen.take_news(false), "cd\n");
-        assert_eq!((screen.take_news(true).as_str(), screen.is_full()), ("ef", true));
+        assert_eq!(screen.take_new_output(false), "cd\n");
+        assert_eq!((screen.take_new_output(true).as_str(), screen.is_full()), ("ef", true));
         screen.write(b"more");
-        assert_eq!(screen.take_news(true), "");
+        assert_eq!(screen.take_new_output(true), "");
         assert_eq!(screen.text(), "fgh\nmore");
     }
 
@@ -142,9 +142,9 @@ mod tests {
     fn a_line_is_not_torn_however_long_it_is() {
         let mut screen = Screen::new(1 << 20);
         screen.write(&vec![b'x'; 100_000]);
-        assert_eq!(screen.take_news(false), "");
+        assert_eq!(screen.take_new_output(false), "");
         screen.write(b"\r50%\r");
-        assert_eq!(screen.take_news(false).len(), 100_005);
+        assert_eq!(screen.take_new_output(false).len(), 100_005);
     }
 
     proptest! {
@@ -165,7 +165,7 @@ mod tests {
             let whole = String::from_utf8_lossy(&bytes);
             prop_assert!(whole.ends_with(screen.text()) && screen.text().len() <= limit);
             prop_assert_eq!(screen.is_cut(), screen.text().len() < whole.len());
-            let news = screen.take_news(true);
+            let news = screen.take_new_output(true);
             prop_assert!(whole.starts_with(&news) && screen.is_full() == (news.len() < whole.len()));
         }
     }

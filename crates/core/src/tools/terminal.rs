@@ -173,10 +173,10 @@ impl TerminalProcess {
     }
 
     /// What has happened since the last call. With `all`, an incomplete line is included.
-    pub(crate) fn take_news(&self, all: bool) -> TerminalDelta {
+    pub(crate) fn take_new_output(&self, all: bool) -> TerminalDelta {
         let exit = self.exit.borrow().clone();
         let mut screen = self.screen.lock();
-        let output = screen.take_news(all || exit.is_some());
+        let output = screen.take_new_output(all || exit.is_some());
         let whole = screen.is_full().then(|| screen.text().to_owned());
         TerminalDelta { output, exit: exit.map(|exit| (exit, whole)) }
     }

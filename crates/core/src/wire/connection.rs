@@ -198,7 +198,7 @@ impl Peer {
     }
 
     /// Waits until the peer has had data to read for this long, up to twice as long, and has read nothing.
-    pub(crate) async fn takes_nothing_for(&self, time: Duration) {
+    pub(crate) async fn stalled_for(&self, time: Duration) {
         loop {
             let before = self.0.outbox.taken();
             sleep(time).await;

@@ -450,7 +450,7 @@ async fn turn_in_a_session_that_another_client_deletes_is_cancelled() {
     let (mut prompting, mut deleting) = (bench.client().await, bench.client().await);
     let made = ask(&mut prompting, "session/new", &bench.new_params(&command)).await;
     let record = made["sessionId"].as_str().unwrap();
-    let turn = prompting.ask("session/prompt", &prompt_params(record)).await.unwrap();
+    let turn = prompting.request("session/prompt", &prompt_params(record)).await.unwrap();
     let session = bench
         .engine
         .attach(&RecordId::new(record).unwrap(), &RestoreSession::new(Environment::default()))

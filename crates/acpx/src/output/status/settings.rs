@@ -39,15 +39,15 @@ struct OpenWish<'a> {
 
 impl<'a> SettingsObject<'a> {
     pub(super) fn of(settings: &'a RecordSettings) -> Self {
-        let model = settings.shown.model();
+        let model = settings.reported.model();
         let available_models = match model.map(|model| &model.choices) {
             Some(Choices::Of(choices)) => Some(choices.as_slice()),
             _ => None,
         };
-        let options = settings.shown.0.iter();
+        let options = settings.reported.0.iter();
         let untried_options =
-            settings.untried_wishes().filter_map(|wish| Some((wish.name.option()?, &wish.value)));
-        let open_wishes = settings.open_wishes().map(|(wish, _, reason)| OpenWish {
+            settings.unapplied().filter_map(|wish| Some((wish.name.option()?, &wish.value)));
+        let open_wishes = settings.unconfirmed().map(|(wish, _, reason)| OpenWish {
             option: wish.name.option(),
             value: &wish.value,
             reason,
@@ -55,7 +55,7 @@ impl<'a> SettingsObject<'a> {
         Self {
             model: value(model).or_else(|| untried(settings, is_model)),
             available_models,
-            mode: value(settings.shown.mode()).or_else(|| untried(settings, is_mode)),
+            mode: value(settings.reported.mode()).or_else(|| untried(settings, is_mode)),
             options: options
                 .filter_map(|offered| Some((offered.name.option()?, offered.value.as_ref()?)))
                 .chain(untried_options)
@@ -71,7 +71,7 @@ fn value(offered: Option<&OfferedSetting>) -> Option<&SettingValue> {
 
 /// The requested value of a setting, if no agent has shown the session yet.
 fn untried(settings: &RecordSettings, is_it: fn(&SettingName) -> bool) -> Option<&SettingValue> {
-    settings.untried_wishes().find(|wish| is_it(&wish.name)).map(|wish| &wish.value)
+    settings.unapplied().find(|wish| is_it(&wish.name)).map(|wish| &wish.value)
 }
 
 fn is_mode(name: &SettingName) -> bool {
@@ -85,7 +85,7 @@ fn is_model(name: &SettingName) -> bool {
 
 /// The same for people: model and mode always, and a line for each other option.
 pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result<()> {
-    let (model, mode) = (settings.shown.model(), settings.shown.mode());
+    let (model, mode) = (settings.reported.model(), settings.reported.mode());
     let shown = |offered: Option<&OfferedSetting>, is_it| {
         let value = value(offered).or_else(|| untried(settings, is_it));
         value.map_or("-".to_owned(), ToString::to_string)
@@ -93,19 +93,19 @@ pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result
     line(out, format_args!("model: {}", shown(model, is_model)))?;
     line(out, format_args!("mode: {}", shown(mode, is_mode)))?;
     let named = [model, mode].map(|offered| offered.map(|offered| &offered.name));
-    for offered in &settings.shown.0 {
+    for offered in &settings.reported.0 {
         if let (SettingName::Option(id), Some(value)) = (&offered.name, &offered.value)
             && !named.contains(&Some(&offered.name))
         {
             line(out, format_args!("option {id}: {value}"))?;
         }
     }
-    for wish in settings.untried_wishes().filter(|wish| !is_model(&wish.name)) {
+    for wish in settings.unapplied().filter(|wish| !is_model(&wish.name)) {
         if let Some(id) = wish.name.option() {
             line(out, format_args!("option {id}: {}", wish.value))?;
         }
     }
-    for (wish, _, reason) in settings.open_wishes() {
+    for (wish, _, reason) in settings.unconfirmed() {
         let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         match wish.name.option() {
             None => line(out, format_args!("wished mode: {}{why}", wish.value))?,

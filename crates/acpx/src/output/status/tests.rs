@@ -461,7 +461,7 @@ fn status_shows_settings_and_requested_values_that_differ() {
             Setting { name: option("web"), value: SettingValue::Flag(true) },
             Setting { name: option("gone"), value: id("x") },
         ],
-        shown: OfferedSettings(vec![
+        reported: OfferedSettings(vec![
             shown(SettingName::Mode, None, id("ask"), Choices::Unknown),
             shown(option("engine"), Some("model"), id("m1"), Choices::Of(vec!["m1".into(), "m2".into()])),
             shown(option("web"), None, SettingValue::Flag(true), Choices::Unknown),

@@ -150,7 +150,7 @@ impl<'a> EventLine<'a> {
             at: event.at.to_string(),
             direction: event.direction.as_str(),
             turn: event.turn.map(|turn| turn.0),
-            aside: event.is_aside,
+            aside: event.is_outside_conversation,
             message: &event.message,
         }
     }

@@ -419,7 +419,7 @@ pub(super) struct UpdateReader {
 impl UpdateReader {
     /// The updates in an event; none if it is not an update of the agent in this conversation.
     pub(super) fn read(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Vec<Update> {
-        let is_own = event.direction == Direction::FromAgent && !event.is_aside;
+        let is_own = event.direction == Direction::FromAgent && !event.is_outside_conversation;
         if !is_own || message.method() != Some("session/update") {
             return Vec::new();
         }

@@ -64,7 +64,7 @@ mod tests {
             direction: Direction::FromAgent,
             turn: None,
             version: ProtocolVersion::V1,
-            is_aside: false,
+            is_outside_conversation: false,
             message: to_raw_value(&line).unwrap(),
         }
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn update_of_another_session_does_not_change_a_tool_call() {
-        let aside = WatchedEvent { is_aside: true, ..event(&call("tool_call", "ls")) };
+        let aside = WatchedEvent { is_outside_conversation: true, ..event(&call("tool_call", "ls")) };
         assert_eq!(snapshot([event(&call("tool_call", "rm")), aside]), runs("rm"));
     }
 

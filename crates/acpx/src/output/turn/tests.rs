@@ -22,7 +22,7 @@ fn event(seq: u64, direction: Direction, message: &str) -> WatchedEvent {
         direction,
         turn: Some(TurnId(1)),
         version: ProtocolVersion::V1,
-        is_aside: false,
+        is_outside_conversation: false,
         message,
     }
 }

@@ -150,7 +150,7 @@ impl TextView {
 
     /// Takes a fact of acpx: terminal output is shown with the tool calls that refer to it.
     pub(super) fn fact(&mut self, fact: &Fact) {
-        self.terminals.take(fact);
+        self.terminals.apply(fact);
     }
 
     /// Shows the user's prompt, with its turn and client.

@@ -100,7 +100,7 @@ pub struct LoginCall {
     /// The id of the login method.
     pub method: String,
     /// Its `_meta` and unknown members.
-    pub aside: CallExtras,
+    pub extras: CallExtras,
 }
 
 /// Params of `session/fork`.
@@ -309,15 +309,15 @@ fn read_close(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientC
 }
 
 fn read_delete(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
-    Ok(ClientCall::Delete(only_session(params)?, aside(params, terms.version)?))
+    Ok(ClientCall::Delete(only_session(params)?, extras(params, terms.version)?))
 }
 
 /// Invalid params do not prevent a logout.
 fn logout(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> CallExtras {
-    aside(params, terms.version).unwrap_or_default()
+    extras(params, terms.version).unwrap_or_default()
 }
 
-fn aside(params: &ParamField<'_>, version: ProtocolVersion) -> Result<CallExtras, ParamProblem> {
+fn extras(params: &ParamField<'_>, version: ProtocolVersion) -> Result<CallExtras, ParamProblem> {
     let [meta] = params.members(["_meta"])?;
     Ok(CallExtras { version, meta: meta.object(), unknown: params.others(&["sessionId", "_meta"]) })
 }
@@ -325,8 +325,8 @@ fn aside(params: &ParamField<'_>, version: ProtocolVersion) -> Result<CallExtras
 fn read_login(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [method, meta] = params.members(["methodId", "_meta"])?;
     let unknown = params.others(&["methodId", "_meta"]);
-    let aside = CallExtras { version: terms.version, meta: meta.object(), unknown };
-    Ok(ClientCall::Login(LoginCall { method: method.required()?.string()?, aside }))
+    let extras = CallExtras { version: terms.version, meta: meta.object(), unknown };
+    Ok(ClientCall::Login(LoginCall { method: method.required()?.string()?, extras }))
 }
 
 fn stop(
@@ -345,7 +345,7 @@ pub(super) fn cancelled_session(
     version: ProtocolVersion,
 ) -> Result<(AcpSessionId, CallExtras), ParamProblem> {
     let params = ParamField::params(params);
-    Ok((only_session(&params)?, aside(&params, version)?))
+    Ok((only_session(&params)?, extras(&params, version)?))
 }
 
 /// The request that `$/cancel_request` names; `None` if the notification is invalid.

@@ -86,7 +86,7 @@ impl TurnLink {
             // A disconnected client misses it, and its turn continues.
             self.link.respond(&insertion.request, &inserted_answer(message, meta, answer)).await.ok();
             self.link.speech().begin_turn(&insertion.session);
-            if self.link.says_states() {
+            if self.link.sends_states() {
                 let echo = turn::user_message(message, &insertion.blocks);
                 self.link.send_update(&insertion.session, &echo).await.ok();
                 self.link.send_update(&insertion.session, turn::RUNNING).await.ok();

@@ -27,7 +27,7 @@ pub struct ClientLink {
     questions: Arc<Lock<ReplyWaiters>>,
     client: Arc<ClientFacts>,
     /// Whether the dispatcher, not the service, sends session states to a version 2 client.
-    tells_states: bool,
+    sends_states: bool,
     /// Whether the updates are a replay.
     is_replay: bool,
     speech: Arc<SessionTranslations>,
@@ -62,12 +62,12 @@ impl ClientLink {
     pub(super) fn new(peer: Peer) -> Self {
         let questions = Arc::new(Lock::new(ReplyWaiters::Open(HashMap::new())));
         let (client, speech) = (Arc::default(), Arc::default());
-        Self { peer, questions, client, tells_states: false, is_replay: false, speech }
+        Self { peer, questions, client, sends_states: false, is_replay: false, speech }
     }
 
     /// The same link, with what the client reported in `initialize`.
-    pub(super) fn to(&self, client: ClientFacts, tells_states: bool) -> Self {
-        Self { client: Arc::new(client), tells_states, ..self.clone() }
+    pub(super) fn to(&self, client: ClientFacts, sends_states: bool) -> Self {
+        Self { client: Arc::new(client), sends_states, ..self.clone() }
     }
 
     /// The same link, for replayed updates.
@@ -80,8 +80,8 @@ impl ClientLink {
     }
 
     /// Whether the dispatcher sends session states to this client. Version 1 has none.
-    pub(super) fn says_states(&self) -> bool {
-        self.client.protocol == ProtocolVersion::V2 && self.tells_states
+    pub(super) fn sends_states(&self) -> bool {
+        self.client.protocol == ProtocolVersion::V2 && self.sends_states
     }
 
     /// What the client reported in `initialize`.
@@ -112,8 +112,8 @@ impl ClientLink {
     }
 
     /// Waits until messages have been pending for this long, or up to twice as long, and the client has read none.
-    pub(crate) async fn takes_nothing_for(&self, time: Duration) {
-        self.peer.takes_nothing_for(time).await;
+    pub(crate) async fn stalled_for(&self, time: Duration) {
+        self.peer.stalled_for(time).await;
     }
 
     /// Sends a notification.
@@ -151,14 +151,14 @@ impl ClientLink {
         ask: &ToolPermissionRequest,
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, ClientRequestError> {
-        if self.says_states() {
+        if self.sends_states() {
             self.send_update(&ask.session, turn::REQUIRES_ACTION)
                 .await
                 .map_err(ClientRequestError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A cancelled turn ends without running again.
-        if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
+        if self.sends_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
             self.send_update(&ask.session, turn::RUNNING).await.map_err(ClientRequestError::NotSent)?;
         }
         outcome

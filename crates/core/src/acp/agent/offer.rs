@@ -114,7 +114,7 @@ pub struct Offer {
     features: BTreeSet<Feature>,
     meta: Meta,
     latest: ProtocolVersion,
-    tells_states: bool,
+    sends_states: bool,
     tells_program_servers: bool,
     passed_on: ForwardedOffer,
 }
@@ -150,7 +150,7 @@ impl Offer {
             features: features.into_iter().chain([Feature::McpStdio]).collect(),
             meta: Meta::new(),
             latest: ProtocolVersion::V1,
-            tells_states: false,
+            sends_states: false,
             tells_program_servers: true,
             passed_on: ForwardedOffer::default(),
         }
@@ -175,15 +175,15 @@ impl Offer {
     /// dispatcher only replies to its prompts. It delivers the next prompt as soon as the previous one is
     /// [queued](super::TurnLink::queued) or [inserted](super::TurnLink::inserted).
     #[must_use]
-    pub(crate) fn tells_states(mut self) -> Self {
-        self.tells_states = true;
+    pub(crate) fn sends_states(mut self) -> Self {
+        self.sends_states = true;
         self
     }
 
     /// Marks a service that refuses every MCP server over stdio with a reason. They are not advertised to a version 2
     /// client, but a request that names one still reaches the service.
     #[must_use]
-    pub(crate) fn without_telling_program_servers(mut self) -> Self {
+    pub(crate) fn without_advertised_stdio(mut self) -> Self {
         self.tells_program_servers = false;
         self
     }
@@ -256,7 +256,7 @@ impl Offer {
     }
 
     /// Whether the service sends states itself.
-    pub(super) fn service_tells_states(&self) -> bool {
-        self.tells_states
+    pub(super) fn service_sends_states(&self) -> bool {
+        self.sends_states
     }
 }

@@ -50,7 +50,7 @@ impl<S: AgentService> RequestWorker<S> {
     }
 
     async fn tell_end(&self, session: &AcpSessionId, ended: &Result<PromptReply, CallError>) {
-        if !self.link.says_states() {
+        if !self.link.sends_states() {
             return;
         }
         let state = match ended {

@@ -59,7 +59,7 @@ pub async fn serve<S: AgentService>(
 
 struct ConnectionServer<S> {
     worker: RequestWorker<S>,
-    to_everybody: Offer,
+    base_offer: Offer,
     /// The offer to this client; `None` before `initialize`.
     offer: Option<Offer>,
     /// How long active requests may take after the client disconnected.
@@ -96,7 +96,7 @@ impl ActiveRequest {
 }
 
 impl<S: AgentService> ConnectionServer<S> {
-    fn new(peer: Peer, service: Arc<S>, to_everybody: Offer, grace: Duration) -> Self {
+    fn new(peer: Peer, service: Arc<S>, base_offer: Offer, grace: Duration) -> Self {
         let link = ClientLink::new(peer.clone());
         let worker = RequestWorker {
             peer,
@@ -106,7 +106,7 @@ impl<S: AgentService> ConnectionServer<S> {
             order: SessionLanes::default(),
         };
         let (tasks, requests) = (JoinSet::new(), HashMap::new());
-        Self { worker, to_everybody, offer: None, grace, tasks, requests }
+        Self { worker, base_offer, offer: None, grace, tasks, requests }
     }
 
     async fn take(&mut self, inbound: InboundMessage) {
@@ -165,12 +165,12 @@ impl<S: AgentService> ConnectionServer<S> {
         if self.offer.is_some() {
             return Err(CallError::VersionSettled(self.worker.version().number()));
         }
-        let client = ClientFacts::read(params, self.to_everybody.latest())?;
+        let client = ClientFacts::read(params, self.base_offer.latest())?;
         let version = client.protocol;
         // A refusal uses the error format that the client asked for.
         self.worker.link = self.worker.link.to(client.clone(), false);
         let service = Arc::clone(&self.worker.service);
-        let offer = async { service.offer(&client, self.to_everybody.clone()).await };
+        let offer = async { service.offer(&client, self.base_offer.clone()).await };
         let gone = async {
             self.worker.peer.reading_ended().await;
             sleep(self.grace).await;
@@ -184,7 +184,7 @@ impl<S: AgentService> ConnectionServer<S> {
         let (logins, login_hint) =
             (offer.login_methods().map(Into::into), offer.login_hint().map(Into::into));
         let client = ClientFacts { logins, login_hint, ..client };
-        self.worker.link = self.worker.link.to(client, !offer.service_tells_states());
+        self.worker.link = self.worker.link.to(client, !offer.service_sends_states());
         self.offer = Some(offer);
         Ok(answer)
     }
@@ -192,11 +192,12 @@ impl<S: AgentService> ConnectionServer<S> {
     fn notification(&mut self, message: &RpcMessage) {
         match message.method() {
             Some("session/cancel") => {
-                if let Ok((session, aside)) = call::cancelled_session(message.params(), self.worker.version())
-                    && self.worker.sessions.cancel(&session, &aside)
+                if let Ok((session, extras)) =
+                    call::cancelled_session(message.params(), self.worker.version())
+                    && self.worker.sessions.cancel(&session, &extras)
                     && self.tasks.len() < MAX_REQUESTS
                 {
-                    self.tasks.spawn(self.worker.clone().cancel_turns(session, aside));
+                    self.tasks.spawn(self.worker.clone().cancel_turns(session, extras));
                 }
             }
             Some("$/cancel_request") => {
@@ -232,8 +233,11 @@ impl<S: AgentService> ConnectionServer<S> {
             }
             ClientCall::Restore(method, call) => {
                 let (withdrawal, withdrawn) = droppable();
-                let place = worker.order.restoring(&call.session);
-                self.spawn(under_way(withdrawal), worker.restore_session(id, method, call, place, withdrawn));
+                let ticket = worker.order.restoring(&call.session);
+                self.spawn(
+                    under_way(withdrawal),
+                    worker.restore_session(id, method, call, ticket, withdrawn),
+                );
             }
             ClientCall::List(call) => {
                 let (withdrawal, withdrawn) = droppable();
@@ -245,38 +249,38 @@ impl<S: AgentService> ConnectionServer<S> {
             }
             ClientCall::Prompt(call) => self.prompt(id, call),
             ClientCall::Fork(call) => {
-                let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.fork_session(id, call, place));
+                let ticket = worker.order.shared(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.fork_session(id, call, ticket));
             }
             ClientCall::Login(call) => {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.login(id, call, withdrawn));
             }
-            ClientCall::Logout(aside) => self.spawn(under_way(Withdrawal::No), worker.logout(id, aside)),
+            ClientCall::Logout(extras) => self.spawn(under_way(Withdrawal::No), worker.logout(id, extras)),
             ClientCall::Set(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.set(id, call, place));
+                let ticket = worker.order.shared(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.set(id, call, ticket));
             }
             ClientCall::Set(call) => self.refuse_inactive(id, call.session),
             ClientCall::Stop(call) if worker.sessions.is_active(&call.session) => {
-                let place = worker.order.shared(&call.session);
-                self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
+                let ticket = worker.order.shared(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.stop(id, call, ticket));
             }
             ClientCall::Stop(call) => self.refuse_inactive(id, call.session),
             ClientCall::Close(session) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));
             }
-            ClientCall::Delete(session, aside) => {
+            ClientCall::Delete(session, extras) => {
                 let leave = worker.leave(session);
-                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave, aside));
+                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave, extras));
             }
         }
     }
 
     fn prompt(&mut self, id: RpcId, call: PromptCall) {
         let worker = self.worker.clone();
-        let service_queues = self.offer.as_ref().is_some_and(Offer::service_tells_states);
+        let service_queues = self.offer.as_ref().is_some_and(Offer::service_sends_states);
         match worker.sessions.begin_turn(&call, service_queues) {
             Some(mut turn) => {
                 let waited_for = turn.insertion.take();

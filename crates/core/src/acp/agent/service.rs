@@ -35,10 +35,10 @@ pub trait AgentService: Send + Sync + 'static {
     fn offer(
         &self,
         client: &ClientFacts,
-        to_everybody: Offer,
+        base_offer: Offer,
     ) -> impl Future<Output = Result<Offer, CallError>> + Send {
         let _ = client;
-        ready(Ok(to_everybody))
+        ready(Ok(base_offer))
     }
 
     /// Replies to a request that precedes `initialize`; proxies between the client and this agent send such requests.
@@ -116,8 +116,8 @@ pub trait AgentService: Send + Sync + 'static {
     }
 
     /// Logs the user out.
-    fn logout(&self, aside: CallExtras) -> impl Future<Output = Result<(), CallError>> + Send {
-        drop(aside);
+    fn logout(&self, extras: CallExtras) -> impl Future<Output = Result<(), CallError>> + Send {
+        drop(extras);
         ready(Err(CallError::UnknownMethod("logout".into())))
     }
 
@@ -145,9 +145,9 @@ pub trait AgentService: Send + Sync + 'static {
     fn delete_session(
         &self,
         session: AcpSessionId,
-        aside: CallExtras,
+        extras: CallExtras,
     ) -> impl Future<Output = Result<Meta, CallError>> + Send {
-        drop((session, aside));
+        drop((session, extras));
         ready(Ok(Meta::new()))
     }
 
@@ -172,10 +172,10 @@ pub trait AgentService: Send + Sync + 'static {
     fn cancel_turns(
         &self,
         session: AcpSessionId,
-        aside: CallExtras,
+        extras: CallExtras,
         link: ClientLink,
     ) -> impl Future<Output = ()> + Send {
-        drop((session, aside, link));
+        drop((session, extras, link));
         ready(())
     }
 

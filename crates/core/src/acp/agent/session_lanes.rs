@@ -28,7 +28,7 @@ struct Lane {
     restoring: Vec<EndSignal>,
 }
 
-/// A request's place in the order; dropping it ends the request.
+/// A request's position in the order; dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct LaneTicket {
     order: SessionLanes,
@@ -40,15 +40,15 @@ pub(super) struct LaneTicket {
 impl SessionLanes {
     /// A ticket for a request that runs concurrently with others of its kind.
     pub(super) fn shared(&self, session: &AcpSessionId) -> LaneTicket {
-        self.place(session, |lane, ended| {
+        self.enqueue(session, |lane, ended| {
             lane.shared.push(ended);
             lane.exclusive.iter().cloned().collect()
         })
     }
 
-    /// A ticket for a request that restores the session. The holder waits until it is reached.
+    /// A ticket for a request that restores the session. The holder waits until it is ready.
     pub(super) fn restoring(&self, session: &AcpSessionId) -> LaneTicket {
-        self.place(session, |lane, ended| {
+        self.enqueue(session, |lane, ended| {
             // Waits for all of them: the last may be withdrawn while it waits.
             let ahead = lane.exclusive.iter().chain(&lane.restoring).cloned().collect();
             lane.shared.push(ended.clone());
@@ -57,16 +57,16 @@ impl SessionLanes {
         })
     }
 
-    /// A ticket for an exclusive request. The holder waits until it is reached.
+    /// A ticket for an exclusive request. The holder waits until it is ready.
     pub(super) fn exclusive(&self, session: &AcpSessionId) -> LaneTicket {
-        self.place(session, |lane, ended| {
+        self.enqueue(session, |lane, ended| {
             // Waits for all of them: a concurrent request may be withdrawn while it waits.
             lane.restoring.clear();
             lane.exclusive.replace(ended).into_iter().chain(lane.shared.drain(..)).collect()
         })
     }
 
-    fn place(
+    fn enqueue(
         &self,
         session: &AcpSessionId,
         enter: impl FnOnce(&mut Lane, EndSignal) -> Vec<EndSignal>,
@@ -79,7 +79,7 @@ impl SessionLanes {
 
 impl LaneTicket {
     /// Waits until all earlier requests have ended.
-    pub(super) async fn reached(&self) {
+    pub(super) async fn ready(&self) {
         for ended in &self.ahead {
             ended.clone().wait().await;
         }
@@ -108,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    fn is_reached(place: &LaneTicket) -> bool {
-        pin!(place.reached()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_ready(ticket: &LaneTicket) -> bool {
+        pin!(ticket.ready()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
@@ -119,16 +119,16 @@ mod tests {
         let close = order.exclusive(&session);
         let later = order.shared(&session);
         let delete = order.exclusive(&session);
-        let waiting = || [&close, &later, &delete].map(|place| !is_reached(place));
-        assert!(is_reached(&load) && is_reached(&resume));
+        let waiting = || [&close, &later, &delete].map(|ticket| !is_ready(ticket));
+        assert!(is_ready(&load) && is_ready(&resume));
         drop(resume);
         assert_eq!(waiting(), [true, true, true]);
         drop(load);
         assert_eq!(waiting(), [false, true, true]);
         drop(close);
-        assert!(is_reached(&later) && !is_reached(&delete));
+        assert!(is_ready(&later) && !is_ready(&delete));
         drop(later);
-        assert!(is_reached(&delete));
+        assert!(is_ready(&delete));
     }
 
     #[test]
@@ -138,9 +138,9 @@ mod tests {
         let withdrawn = order.shared(&session);
         let delete = order.exclusive(&session);
         drop(withdrawn);
-        assert!(!is_reached(&delete));
+        assert!(!is_ready(&delete));
         drop(close);
-        assert!(is_reached(&delete));
+        assert!(is_ready(&delete));
     }
 
     #[test]
@@ -149,21 +149,21 @@ mod tests {
         let [first, second] = [order.restoring(&session), order.restoring(&session)];
         let shared = order.shared(&session);
         let third = order.restoring(&session);
-        let reached = || [&shared, &third].map(is_reached);
-        assert!(is_reached(&first) && !is_reached(&second));
+        let ready = || [&shared, &third].map(is_ready);
+        assert!(is_ready(&first) && !is_ready(&second));
         // A request withdrawn while it waits does not let later ones overtake the first.
         drop(second);
-        assert_eq!(reached(), [true, false]);
+        assert_eq!(ready(), [true, false]);
         drop(first);
-        assert_eq!(reached(), [true, true]);
+        assert_eq!(ready(), [true, true]);
     }
 
     #[test]
     fn a_session_without_requests_is_forgotten() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
-        let places = [order.shared(&session), order.exclusive(&session), order.shared(&session)];
+        let tickets = [order.shared(&session), order.exclusive(&session), order.shared(&session)];
         assert_eq!(order.lanes.lock().len(), 1);
-        drop(places);
+        drop(tickets);
         assert_eq!(order.lanes.lock().len(), 0);
     }
 }

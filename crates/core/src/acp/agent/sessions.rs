@@ -85,13 +85,13 @@ impl Sessions {
     }
 
     /// Cancels the session's turns on this connection, or only the named one. Returns whether the session is active.
-    pub(super) fn cancel(&self, session: &AcpSessionId, aside: &CallExtras) -> bool {
-        let named = prompt_name(aside.meta.as_deref());
+    pub(super) fn cancel(&self, session: &AcpSessionId, extras: &CallExtras) -> bool {
+        let named = prompt_name(extras.meta.as_deref());
         let mut active = self.active.lock();
         let Some(turns) = active.get_mut(session) else { return false };
         turns.retain(|turn| !turn.ended.is_over());
         for turn in turns.iter().filter(|turn| named.is_none() || turn.name == named) {
-            turn.signal.give_with(CancelCause::Asked, aside);
+            turn.signal.give_with(CancelCause::Asked, extras);
         }
         true
     }

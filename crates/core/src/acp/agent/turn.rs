@@ -38,8 +38,8 @@ impl Cancellation {
     }
 
     /// The `_meta` and unknown params of `session/cancel`; empty for every other cause.
-    pub(crate) fn aside(&self) -> CallExtras {
-        self.cause.borrow().as_ref().map(|(_, aside)| aside.clone()).unwrap_or_default()
+    pub(crate) fn extras(&self) -> CallExtras {
+        self.cause.borrow().as_ref().map(|(_, extras)| extras.clone()).unwrap_or_default()
     }
 
     /// Waits until the turn is to stop. A dropped dispatcher counts as a disconnect.
@@ -61,10 +61,10 @@ impl CancelSignal {
     }
 
     /// Sends the signal with the `_meta` and unknown params of the client's message.
-    pub(super) fn give_with(&self, cause: CancelCause, aside: &CallExtras) {
+    pub(super) fn give_with(&self, cause: CancelCause, extras: &CallExtras) {
         self.cause.send_if_modified(|known| {
             let first = known.is_none();
-            known.get_or_insert_with(|| (cause, aside.clone()));
+            known.get_or_insert_with(|| (cause, extras.clone()));
             first
         });
     }

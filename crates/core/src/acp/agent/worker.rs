@@ -2,7 +2,7 @@
 //!
 //! This module keeps the order of messages: a handler's updates, its reply, then its remaining updates. The reply of a
 //! turn precedes the reply to the close that ended it, which precedes all messages of a later restore. A panicking
-//! handler counts as failed, and its error reply keeps its place.
+//! handler counts as failed, and its error reply keeps its position.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ pub(super) struct RequestWorker<S> {
 #[derive(Debug)]
 pub(super) struct SessionTeardown {
     session: AcpSessionId,
-    place: LaneTicket,
+    ticket: LaneTicket,
     /// The ends of its turns; `None` if it was not active.
     turns: Option<Vec<EndSignal>>,
 }
@@ -68,9 +68,9 @@ impl<S: AgentService> RequestWorker<S> {
         let new = async { self.service.new_session(call, self.link.clone()).await };
         let setup = unless_withdrawn(caught("session/new", new), withdrawn).await;
         // A close also waits for the updates after the reply.
-        let place = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
+        let ticket = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
-        drop(place);
+        drop(ticket);
     }
 
     pub(super) async fn restore_session(
@@ -78,11 +78,11 @@ impl<S: AgentService> RequestWorker<S> {
         id: RpcId,
         method: &'static str,
         call: RestoreCall,
-        place: LaneTicket,
+        ticket: LaneTicket,
         withdrawn: oneshot::Receiver<()>,
     ) {
         let restore = async {
-            place.reached().await;
+            ticket.ready().await;
             match method {
                 LOAD => self.service.load_session(call, self.link.clone()).await,
                 _ => self.service.resume_session(call, self.link.replaying()).await,
@@ -90,24 +90,24 @@ impl<S: AgentService> RequestWorker<S> {
         };
         let setup = unless_withdrawn(caught(method, restore), withdrawn).await;
         if let Ok(setup) = &setup
-            && self.link.says_states()
+            && self.link.sends_states()
         {
             let state = if self.sessions.has_work(&setup.session) { turn::RUNNING } else { turn::IDLE };
             self.link.send_update(&setup.session, state).await.ok();
         }
         self.set_up(id, setup, SessionSetup::restored).await;
-        drop(place);
+        drop(ticket);
     }
 
-    pub(super) async fn fork_session(self, id: RpcId, call: ForkCall, place: LaneTicket) {
-        place.reached().await;
+    pub(super) async fn fork_session(self, id: RpcId, call: ForkCall, ticket: LaneTicket) {
+        ticket.ready().await;
         let fork = async { self.service.fork_session(call, self.link.clone()).await };
         let setup = caught("session/fork", fork).await;
-        drop(place);
+        drop(ticket);
         // A close of the new session also waits for the updates after the reply.
-        let place = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
+        let ticket = setup.as_ref().ok().map(|setup| self.order.shared(&setup.session));
         self.set_up(id, setup, SessionSetup::begun).await;
-        drop(place);
+        drop(ticket);
     }
 
     pub(super) async fn login(self, id: RpcId, call: LoginCall, withdrawn: oneshot::Receiver<()>) {
@@ -116,14 +116,14 @@ impl<S: AgentService> RequestWorker<S> {
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn logout(self, id: RpcId, aside: CallExtras) {
-        let logout = async { self.service.logout(aside).await };
+    pub(super) async fn logout(self, id: RpcId, extras: CallExtras) {
+        let logout = async { self.service.logout(extras).await };
         let result = caught("logout", logout).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
 
-    pub(super) async fn set(self, id: RpcId, call: SetCall, place: LaneTicket) {
-        place.reached().await;
+    pub(super) async fn set(self, id: RpcId, call: SetCall, ticket: LaneTicket) {
+        ticket.ready().await;
         let method = call.method();
         let result = match call.choice {
             SettingChoice::Option { id, value: OptionValue::Id(mode) }
@@ -138,7 +138,7 @@ impl<S: AgentService> RequestWorker<S> {
             }
         };
         self.answer(id, result).await;
-        drop(place);
+        drop(ticket);
     }
 
     /// Sets a typed mode through the option that represents it in version 2. Forwarded options are the service's own to
@@ -168,18 +168,18 @@ impl<S: AgentService> RequestWorker<S> {
         self.answer(id, result).await;
     }
 
-    pub(super) async fn stop(self, id: RpcId, call: StopCall, place: LaneTicket) {
-        place.reached().await;
+    pub(super) async fn stop(self, id: RpcId, call: StopCall, ticket: LaneTicket) {
+        ticket.ready().await;
         let method = call.method;
         let stop = async { self.service.stop(call, self.link.clone()).await };
         self.answer(id, caught(method, stop).await).await;
-        drop(place);
+        drop(ticket);
     }
 
     /// Ends the other turns that the client may end. A notification has no response, so failures are dropped.
-    pub(super) async fn cancel_turns(self, session: AcpSessionId, aside: CallExtras) {
+    pub(super) async fn cancel_turns(self, session: AcpSessionId, extras: CallExtras) {
         let cancel = async {
-            self.service.cancel_turns(session, aside, self.link.clone()).await;
+            self.service.cancel_turns(session, extras, self.link.clone()).await;
             Ok(())
         };
         drop(caught("session/cancel", cancel).await);
@@ -187,14 +187,14 @@ impl<S: AgentService> RequestWorker<S> {
 
     /// Cancels the session's turns and deactivates it, so later requests of the client find it closed.
     pub(super) fn leave(&self, session: AcpSessionId) -> SessionTeardown {
-        let place = self.order.exclusive(&session);
+        let ticket = self.order.exclusive(&session);
         let turns = self.sessions.deactivate(&session);
-        SessionTeardown { session, place, turns }
+        SessionTeardown { session, ticket, turns }
     }
 
     /// A session that is not active counts as closed.
     pub(super) async fn close_session(self, id: RpcId, leave: SessionTeardown) {
-        leave.place.reached().await;
+        leave.ticket.ready().await;
         let close = async {
             self.service.cancel_for_close(leave.session.clone()).await;
             if self.left(&leave).await {
@@ -206,22 +206,22 @@ impl<S: AgentService> RequestWorker<S> {
         let result = caught("session/close", close).await;
         self.link.speech().forget(&leave.session);
         self.answer(id, gone(result)).await;
-        drop(leave.place);
+        drop(leave.ticket);
     }
 
     /// A session that does not exist counts as deleted.
-    pub(super) async fn delete_session(self, id: RpcId, leave: SessionTeardown, aside: CallExtras) {
+    pub(super) async fn delete_session(self, id: RpcId, leave: SessionTeardown, extras: CallExtras) {
         self.left(&leave).await;
-        let delete = async { self.service.delete_session(leave.session.clone(), aside).await };
+        let delete = async { self.service.delete_session(leave.session.clone(), extras).await };
         let result = caught("session/delete", delete).await;
         self.link.speech().forget(&leave.session);
         self.answer(id, deleted(result)).await;
-        drop(leave.place);
+        drop(leave.ticket);
     }
 
     /// Waits until the session has no active request or turn. Returns whether it was active.
     async fn left(&self, leave: &SessionTeardown) -> bool {
-        leave.place.reached().await;
+        leave.ticket.ready().await;
         // An earlier request may have restored the session, and its client may have prompted at once.
         let again = self.sessions.deactivate(&leave.session);
         let mut was_active = false;

@@ -103,7 +103,7 @@ impl RecordRenderer {
 
     /// Sets the session ids that no child session may use.
     #[must_use]
-    pub(crate) fn beside_sessions(self, sessions: SessionIds) -> Self {
+    pub(crate) fn excluding_sessions(self, sessions: SessionIds) -> Self {
         Self { sessions, ..self }
     }
 
@@ -130,7 +130,7 @@ impl RecordRenderer {
     }
 
     /// Takes an event without rendering it for the client.
-    pub(crate) fn pass_over(&mut self, event: &Event) {
+    pub(crate) fn apply_silently(&mut self, event: &Event) {
         drop(self.render(event, &|_| false));
     }
 

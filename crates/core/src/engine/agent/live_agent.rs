@@ -110,9 +110,9 @@ pub(crate) async fn start(
     }
     // The secrets of this login are redacted in the agent's lines, even if the client logs in or out during the start.
     launch.logged_in = launch.logged_in.as_it_is();
-    let told = launch.public_paths(&shared.disk).await;
+    let public = launch.public_paths(&shared.disk).await;
     let files = Files::new(launch.roots(&shared.disk).await?, shared.disk.clone());
-    launch.environment = launch.environment.with(RECORD_VARIABLE, mark).with_plain(told);
+    launch.environment = launch.environment.with(RECORD_VARIABLE, mark).with_plain(public);
     let LaunchSpec { agent, cwd, environment, .. } = &launch;
     let strays = shared.strays(mark);
     let EngineContext { settings, spawner, .. } = &shared;
@@ -122,7 +122,7 @@ pub(crate) async fn start(
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // Spawning a program from a disk that does not respond can hang.
     let (missed, limit) = (MissedDeadline::Initialize, start_limit);
-    let late = |said| AgentError::SlowStart { agent: label(agent), missed: missed.clone(), limit, said };
+    let late = |output| AgentError::SlowStart { agent: label(agent), missed: missed.clone(), limit, output };
     let spawned = tokio::time::timeout(start_limit, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
     let (mut process, pipes) = spawned?;
@@ -133,15 +133,15 @@ pub(crate) async fn start(
     let initialize = initialize(&called, &launch, peer.clone(), incoming);
     let mut failed = match tokio::time::timeout(start_limit, initialize).await {
         Ok(Ok(InitializedAgent { mut connection, mut lines })) => {
-            let told = connection.info().name;
-            connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
+            let name = connection.info().name;
+            connection.set_profile(Arc::new(Profiles::built_in().of(agent, name.as_deref())));
             initialize_cache::remember(&shared, &launch, connection.answer()).await;
             match login::at_start(&mut connection, &launch, start_limit, &mut lines).await {
                 Ok(()) => return Ok((LiveAgent::new(connection, process, files, strays), lines)),
                 Err(Some(error)) => FailedStart::new(error, lines),
                 Err(None) => {
-                    let (how, said) = last_output(&mut process, &peer, &launch).await;
-                    FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
+                    let (how, output) = last_output(&mut process, &peer, &launch).await;
+                    FailedStart::new(AgentError::Died { agent: label(agent), how, output }, lines)
                 }
             }
         }
@@ -151,18 +151,18 @@ pub(crate) async fn start(
             FailedStart::new(AgentError::Flooded { agent, limit, during: "of garbage".to_owned() }, lines)
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
-            let (how, said) = last_output(&mut process, &peer, &launch).await;
+            let (how, output) = last_output(&mut process, &peer, &launch).await;
             let agent = label(agent);
             // For a remote agent this was our relay process, which exits if it cannot reach the agent.
             let error = match program {
-                Cow::Owned(_) => AgentError::NotReached { agent, said },
-                Cow::Borrowed(_) => AgentError::ExitedAtOnce { agent, how, said },
+                Cow::Owned(_) => AgentError::NotReached { agent, output },
+                Cow::Borrowed(_) => AgentError::ExitedAtOnce { agent, how, output },
             };
             FailedStart::new(error, lines)
         }
         Err(_) => {
-            let said = launch.censor(&said(&mut process, &peer).await);
-            FailedStart::new(late(said), Vec::new())
+            let output = launch.redact(&output_outside_protocol(&mut process, &peer).await);
+            FailedStart::new(late(output), Vec::new())
         }
     };
     let strays = record_descendants(&process, strays).await;
@@ -262,10 +262,10 @@ pub(crate) struct Leftover {
 
 impl Leftover {
     pub(crate) fn of(agent: LiveAgent, grace: GracePeriods) -> Self {
-        let (told, exited) = watch::channel(false);
+        let (done, exited) = watch::channel(false);
         let task = tokio::spawn(async move {
             let report = agent.end(grace).await;
-            told.send_replace(true);
+            done.send_replace(true);
             report
         });
         Self { task, exited, run: None }
@@ -311,7 +311,7 @@ impl LiveAgent {
         loop {
             let has_room = self.send_queue.has_room();
             tokio::select! {
-                said = self.connection.recv(known), if has_room => return AgentEvent::Message(said),
+                message = self.connection.recv(known), if has_room => return AgentEvent::Message(message),
                 done = self.tools.next(), if has_room => return AgentEvent::ToolOutcome(done),
                 // `recv` then reports the end of the connection.
                 _ = self.send_queue.failed() => self.connection.peer().abort(),
@@ -338,7 +338,7 @@ impl LiveAgent {
             _ => AgentError::Died {
                 agent: label(&launch.agent),
                 how: self.exit_description().await,
-                said: self.redacted_stderr().await,
+                output: self.redacted_stderr().await,
             },
         };
         (error, Leftover::of(self, settings.process))
@@ -355,7 +355,7 @@ impl LiveAgent {
 
     /// The last lines of its stderr.
     async fn redacted_stderr(&mut self) -> Vec<String> {
-        let words = self.process.last_words().await;
+        let words = self.process.output_tail().await;
         words.iter().map(|line| self.connection.redact(line)).collect()
     }
 
@@ -421,45 +421,45 @@ fn grace_for(profile: &AgentProfile, grace: GracePeriods) -> GracePeriods {
 /// Reads until the connection ends, and returns the first lines.
 async fn drain(connection: &mut AgentConnection, lines: &mut Vec<RedactedLine>) {
     let mut room = LAST_LINES_BYTES;
-    while let Some(said) = connection.recv(MessageContext::default()).await {
-        room = room.saturating_sub(said.size);
+    while let Some(message) = connection.recv(MessageContext::default()).await {
+        room = room.saturating_sub(message.size);
         if room > 0 {
-            lines.push(said.line);
+            lines.push(message.line);
         }
     }
 }
 
 impl LaunchSpec {
     /// The last lines of the agent's output outside the protocol.
-    pub(crate) fn last_words(&self) -> Vec<String> {
-        self.censor(&self.words.last())
+    pub(crate) fn output_tail(&self) -> Vec<String> {
+        self.redact(&self.words.last())
     }
 
-    /// Masks the secret values that the agent was given.
-    fn censor(&self, said: &[String]) -> Vec<String> {
+    /// Redacts the secret values that the agent was given.
+    fn redact(&self, output: &[String]) -> Vec<String> {
         let secrets = self.secrets();
-        said.iter().map(|line| secrets.redact_text(line).into_owned()).collect()
+        output.iter().map(|line| secrets.redact_text(line).into_owned()).collect()
     }
 
     /// Variables whose names mark a secret and whose values are existing paths, such as that of a credentials file.
     /// They are not redacted, because the agent's messages about files must still name them. A path that is not found, or
     /// not in time, stays a secret.
     async fn public_paths(&self, disk: &Disk) -> Vec<OsString> {
-        let mut told = Vec::new();
+        let mut public = Vec::new();
         for (name, paths) in self.environment.secret_paths() {
             let mut are_there = false;
             for path in paths {
-                let asked = path.clone();
-                are_there = disk.ask(&path, move || asked.symlink_metadata().is_ok()).await == Ok(true);
+                let checked = path.clone();
+                are_there = disk.ask(&path, move || checked.symlink_metadata().is_ok()).await == Ok(true);
                 if !are_there {
                     break;
                 }
             }
             if are_there {
-                told.push(name.to_owned());
+                public.push(name.to_owned());
             }
         }
-        told
+        public
     }
 
     /// Every secret value that the agent was given: those of its MCP servers and its environment, passwords in URLs in
@@ -476,15 +476,15 @@ impl LaunchSpec {
 }
 
 /// The agent's output outside the protocol: its stderr, or else garbage on stdout.
-async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
-    let words = process.last_words().await;
+async fn output_outside_protocol(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
+    let words = process.output_tail().await;
     if words.is_empty() { peer.garbage().recent } else { words }
 }
 
 /// How a process exited, and its output outside the protocol.
 async fn last_output(process: &mut AgentProcess, peer: &Peer, launch: &LaunchSpec) -> (String, Vec<String>) {
     let how = describe_exit(process.exited_within(EXIT_LAG).await);
-    (how, launch.censor(&said(process, peer).await))
+    (how, launch.redact(&output_outside_protocol(process, peer).await))
 }
 
 fn describe_exit(exit: Option<ProcessExit>) -> String {
@@ -592,16 +592,16 @@ mod tests {
             mcp_servers: vec![McpServer::new("m", http), McpServer::new("n", stdio)].into(),
             ..LaunchSpec::alone(NewSession::new(agent, cwd, environment))
         };
-        let told = launch.public_paths(&Disk::default()).await;
-        assert_eq!(told, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
-        launch.environment = launch.environment.with_plain(told);
+        let public = launch.public_paths(&Disk::default()).await;
+        assert_eq!(public, ["AGENT_CREDENTIALS", "AGENT_SECRETS"]);
+        launch.environment = launch.environment.with_plain(public);
         let said = |secrets: [&str; 8]| {
             format!(
                 "{}, {home}/a, {home}:/, /home/me/x, seven77, production, eu-central-1",
                 secrets.join(", ")
             )
         };
-        assert_eq!(launch.censor(&[said(secrets_given)]), [said(["[secret]"; 8])]);
+        assert_eq!(launch.redact(&[said(secrets_given)]), [said(["[secret]"; 8])]);
     }
 
     #[tokio::test]

@@ -49,7 +49,7 @@ pub(crate) async fn read(
         Some(session) => conversation.exchanges_in(session),
         None => conversation.exchanges(),
     };
-    let (memory, last_message_at) = (conversation.memory(), conversation.spoken_at());
+    let (memory, last_message_at) = (conversation.memory(), conversation.last_message_at());
     Ok(StoredHistory { exchanges, last_message_at, memory, transcript })
 }
 

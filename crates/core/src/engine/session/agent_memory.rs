@@ -29,7 +29,7 @@ impl MemoryTracker {
 
     /// Applies the next fact, which has this sequence number.
     pub(crate) fn apply_fact(&mut self, seq: Seq, fact: &Fact) {
-        self.memory.take(seq, fact);
+        self.memory.apply(seq, fact);
         if let (Fact::ReplayedLate { replay }, Some(WakeOutcome::Restored { replay: told, .. })) =
             (fact, &mut self.how)
         {

@@ -319,11 +319,11 @@ impl SessionTask {
 
     /// Removes the requested setting that a word means. Replies once that is persisted.
     fn forget_setting(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
-        let wish = self.machine.chosen_setting(word);
-        if let Some(wish) = &wish {
-            self.feed(Input::ForgetSetting(wish.name.clone()));
+        let setting = self.machine.chosen_setting(word);
+        if let Some(setting) = &setting {
+            self.feed(Input::ForgetSetting(setting.name.clone()));
         }
-        self.actions.push(SessionAction::Forgotten(wish, reply));
+        self.actions.push(SessionAction::Forgotten(setting, reply));
     }
 
     /// The reason why the session waits, and whether the agent waits for a reply of ours or has unread messages.
@@ -349,7 +349,7 @@ impl SessionTask {
         let awaited = method.map(|method| WaitCondition::Answer(method.into()));
         let missed = self.timers.missed(awaited.or_else(|| self.machine.wait_condition()));
         let agent = self.launch.agent.label().into_owned();
-        AgentError::SlowStart { agent, missed, limit: wait, said: self.launch.last_words() }
+        AgentError::SlowStart { agent, missed, limit: wait, output: self.launch.output_tail() }
     }
 
     /// Applies launch values, if the agent is not started yet.

@@ -411,7 +411,7 @@ impl SessionTask {
             SessionAction::Found(row) => self.on_session_listed(*row).await,
             SessionAction::Inserted(turn, answer) => self.replies.send_inserted(turn, answer),
             SessionAction::Over(end) => self.replies.send_over(end),
-            SessionAction::Forgotten(wish, reply) => send(reply, wish),
+            SessionAction::Forgotten(setting, reply) => send(reply, setting),
         }
         Ok(())
     }

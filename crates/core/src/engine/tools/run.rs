@@ -31,7 +31,7 @@ const TEXTS: usize = 4;
 /// How many terminals an agent may have.
 const TERMINALS: usize = 64;
 /// How often terminal output is stored while commands write.
-const NEWS_EVERY: Duration = Duration::from_millis(250);
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(250);
 /// How many bytes of a file are read to show what a write would change.
 const OLD_TEXT_BYTES: u64 = 64 << 10;
 
@@ -238,7 +238,7 @@ impl Tools {
                 }
                 () = self.changed.notified(), if due.is_none() => {
                     let now = Instant::now();
-                    let next = self.kept_at.map_or(now, |kept| kept + NEWS_EVERY);
+                    let next = self.kept_at.map_or(now, |kept| kept + OUTPUT_INTERVAL);
                     self.due = Some(next.max(now));
                 }
                 () = async { tokio::time::sleep_until(due.unwrap_or_else(Instant::now)).await }, if due.is_some() => {

@@ -14,7 +14,7 @@ impl TerminalState {
         if self.is_over {
             return facts;
         }
-        let TerminalDelta { output, exit } = self.terminal.take_news(all);
+        let TerminalDelta { output, exit } = self.terminal.take_new_output(all);
         let terminal_id = id.to_owned();
         self.held.push_str(&output);
         let mut output = connection.take_settled(&mut self.held);

@@ -195,7 +195,7 @@ impl Attachments {
             foreign_turns: wants_states(&client).then(|| ForeignTurns::new(record)),
             renderer: RecordRenderer::new(record, client)
                 .with_seq(with_seq)
-                .beside_sessions(self.session_ids()),
+                .excluding_sessions(self.session_ids()),
             own_prompts: own_prompts.clone(),
             store: Arc::clone(&self.store),
             engine: self.engine.clone(),

@@ -377,7 +377,7 @@ pub(crate) async fn catch_up(
     while let Some(page) = pages.next().await? {
         for event in &page {
             load_known_ids(renderer, store, record, event).await?;
-            renderer.pass_over(event);
+            renderer.apply_silently(event);
             budget.count(event).await;
         }
     }
@@ -409,7 +409,7 @@ impl ReplayReader {
             next = Seq::FIRST;
             (index, row) = events.index(next, client.protocol).await?;
         }
-        let mut renderer = RecordRenderer::new(&events.record, client).beside_sessions(sessions);
+        let mut renderer = RecordRenderer::new(&events.record, client).excluding_sessions(sessions);
         if row > LineageIndex::FIRST {
             renderer.learn(events.known_ids().await?, row);
         }

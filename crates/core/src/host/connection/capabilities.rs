@@ -44,7 +44,7 @@ pub(crate) fn host_offer(version: &str) -> Offer {
     ];
     Offer::new("acpx", version, features)
         .up_to(ProtocolVersion::V2)
-        .tells_states()
+        .sends_states()
         .with_meta(acpx_meta(&meta))
 }
 
@@ -64,7 +64,7 @@ impl Connection {
         self.login_options
             .get_or_init(|| LoginOptions { methods: offer.login_methods().map(Into::into), hint });
         let may_start = self.access.may_start_servers();
-        Ok(if may_start { offer } else { offer.without_telling_program_servers() })
+        Ok(if may_start { offer } else { offer.without_advertised_stdio() })
     }
 
     /// The capabilities for a client whose sessions are with one agent. An error if the agent cannot be started.
@@ -107,7 +107,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
-        let agent = NewSession { extra_params: self.access.extra_params_of(&call.aside), ..agent };
+        let agent = NewSession { extra_params: self.access.extra_params_of(&call.extras), ..agent };
         let (responder, mut requests) = mpsc::channel(PENDING_REQUESTS);
         let forwarding = async {
             while let Some(pending) = requests.recv().await {

@@ -180,7 +180,7 @@ impl RequestDispatch {
             (own.as_ref().map(|own| own.client.link.clone()), responders.ask_others_after());
         let mut stalls = pin!(async move {
             match link {
-                Some(link) => link.takes_nothing_for(ask_others_after).await,
+                Some(link) => link.stalled_for(ask_others_after).await,
                 None => std::future::pending().await,
             }
         });

@@ -34,7 +34,7 @@ use crate::protocol::rpc_error;
 /// How long a client's requests may take to end after it disconnected. Its turns are not affected.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long clients have to read their last replies when the host stops.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many clients are served at once, if enough files may be open. Others wait to be accepted.
 const MAX_CLIENTS: usize = 2048;
 /// How many of them may be programs that agents started, and at most half of all. More are refused.
@@ -113,9 +113,9 @@ pub(crate) async fn serve(
     drop(idle_stops);
     let lock = listener.close();
     host.shut_down().await;
-    let farewell = async { while clients.join_next().await.is_some() {} };
+    let disconnected = async { while clients.join_next().await.is_some() {} };
     // A client that does not read its last replies loses them.
-    drop(tokio::time::timeout(FAREWELL, farewell).await);
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, disconnected).await);
     lock
 }
 

@@ -230,7 +230,7 @@ impl<'a> TurnWaiter<'a> {
                     CancelCause::Disconnected => return Ok(None),
                     CancelCause::Asked => {
                         cancellable = false;
-                        let extra_params = self.client.access.extra_params_of(&self.cancellation.aside());
+                        let extra_params = self.client.access.extra_params_of(&self.cancellation.extras());
                         self.session.cancel_with(Some(turn), extra_params).await?;
                     }
                 },

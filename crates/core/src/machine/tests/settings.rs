@@ -219,7 +219,7 @@ fn setting_is_chosen_only_after_the_agent_confirmed_it() {
     let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::SettingsOffered(offers("plan")), done()]);
     let settings = RecordSettings {
         chosen: vec![wish(SettingName::Mode, "plan")],
-        shown: offers("plan").kept(),
+        reported: offers("plan").to_stored(),
         unmet: Vec::new(),
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
@@ -260,7 +260,7 @@ fn forgotten_setting_is_neither_restored_nor_reported() {
     let choices = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
     let mut machine = stored_with(&choices);
     let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
-    machine.config.settings.shown = OfferedSettings(vec![engine.clone()]);
+    machine.config.settings.reported = OfferedSettings(vec![engine.clone()]);
     machine.config.settings.unmet = vec![UnmetSetting { name: named("gone"), reason: "why".into() }];
     let words = [None, Some("mode"), Some("model"), Some("engine"), Some("gone"), Some("effort")];
     let meant = words.map(|word| machine.chosen_setting(word).map(|wish| wish.name));
@@ -290,12 +290,12 @@ fn forgotten_setting_is_neither_restored_nor_reported() {
 #[test]
 fn agent_without_settings_clears_the_values_of_an_earlier_agent() {
     let mut machine = wishing();
-    machine.config.settings.shown = offers("plan");
+    machine.config.settings.reported = offers("plan");
     feed(&mut machine, [wake(), ready(ALL), Input::SessionRestored { agent_session: None }]);
     let reason = "the agent does not offer it in this session".into();
     let expected = RecordSettings {
         chosen: vec![wish(SettingName::Mode, "plan")],
-        shown: OfferedSettings::default(),
+        reported: OfferedSettings::default(),
         unmet: vec![UnmetSetting { name: SettingName::Mode, reason }],
     };
     assert_eq!(machine.config.settings, expected);
@@ -306,7 +306,7 @@ fn setting_changed_by_the_agent_is_no_longer_chosen() {
     let mut machine = in_mode("plan");
     feed(&mut machine, [prompt("p"), Input::SettingsOffered(offers("ask"))]);
     assert_eq!(machine.config.settings.chosen, []);
-    assert_eq!(machine.config.settings.shown, offers("ask").kept());
+    assert_eq!(machine.config.settings.reported, offers("ask").to_stored());
 }
 
 #[test]

@@ -97,12 +97,12 @@ fn a_mode_that_is_told_as_an_option_is_chosen_as_one() {
 fn record_stores_current_settings_and_only_the_model_choices() {
     let effort = option("effort", None, "low", &["low", "high"]);
     let models = option("model", None, "m1", &["m1", "m2"]);
-    let kept = OfferedSettings(vec![effort.clone(), models.clone()]).kept();
+    let kept = OfferedSettings(vec![effort.clone(), models.clone()]).to_stored();
     let unknown = |offered| OfferedSetting { choices: Choices::Unknown, ..offered };
     assert_eq!(kept, OfferedSettings(vec![unknown(effort), models]));
     let many: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let kept = OfferedSettings(vec![option("model", None, "m1", &many)]).kept();
+    let kept = OfferedSettings(vec![option("model", None, "m1", &many)]).to_stored();
     assert_eq!(kept.0, [option("model", None, "m1", &many[..256])]);
 }
 
@@ -113,14 +113,14 @@ fn a_wish_is_open_while_the_session_is_known_to_stand_otherwise() {
     settings.choose(chosen(SettingName::Mode, "ask"));
     settings.choose(chosen(SettingName::Mode, "plan"));
     assert_eq!(settings.chosen, [chosen(named("effort"), "high"), chosen(SettingName::Mode, "plan")]);
-    assert_eq!(settings.open_wishes().count(), 0);
+    assert_eq!(settings.unconfirmed().count(), 0);
 
-    settings.shown = OfferedSettings(vec![mode("ask")]);
+    settings.reported = OfferedSettings(vec![mode("ask")]);
     let unmet = UnmetSetting { name: named("effort"), reason: "it is gone".into() };
     settings.unmet = vec![unmet];
     let (effort, plan) = (&settings.chosen[0], &settings.chosen[1]);
     let ask = SettingValue::Id("ask".into());
-    let open: Vec<_> = settings.open_wishes().collect();
+    let open: Vec<_> = settings.unconfirmed().collect();
     assert_eq!(open, [(effort, None, Some("it is gone")), (plan, Some(&ask), None)]);
 
     settings.withdraw(|wish| wish.name == named("effort"));

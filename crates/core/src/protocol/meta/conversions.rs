@@ -177,9 +177,9 @@ impl MemoryMeta {
 }
 
 impl From<&(Setting, Box<str>)> for UnmetSettingMeta {
-    fn from((wish, reason): &(Setting, Box<str>)) -> Self {
-        let option = wish.name.option().map(str::to_owned);
-        Self { option, value: wish.value.clone(), reason: reason.to_string() }
+    fn from((setting, reason): &(Setting, Box<str>)) -> Self {
+        let option = setting.name.option().map(str::to_owned);
+        Self { option, value: setting.value.clone(), reason: reason.to_string() }
     }
 }
 

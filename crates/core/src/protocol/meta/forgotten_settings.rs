@@ -21,8 +21,8 @@ pub struct ForgottenMeta {
 
 impl ForgottenMeta {
     /// The setting that was chosen for a record until now.
-    pub fn of(identity: SessionIdentity, wish: Option<Setting>) -> Self {
-        let option = wish.as_ref().and_then(|wish| wish.name.option()).map(str::to_owned);
-        Self { ids: identity, option, value: wish.map(|wish| wish.value) }
+    pub fn of(identity: SessionIdentity, setting: Option<Setting>) -> Self {
+        let option = setting.as_ref().and_then(|setting| setting.name.option()).map(str::to_owned);
+        Self { ids: identity, option, value: setting.map(|setting| setting.value) }
     }
 }

@@ -25,7 +25,7 @@ pub(super) use self::record::{
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
-    unasked, wish_values,
+    unasked, wake_values,
 };
 pub(super) use record::restore_error_text;
 

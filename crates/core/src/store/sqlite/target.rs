@@ -165,7 +165,7 @@ impl RecordWriter<'_> {
         self.count_open(before.is_some_and(|before| before.is_open()), turn.is_open());
         let prompt = body::keep(self.connection, &turn.prompt)?;
         let state = StateColumns::of(&turn.state);
-        let [fallback, carry_history] = rows::wish_values(turn.wake_options);
+        let [fallback, carry_history] = rows::wake_values(turn.wake_options);
         let tool_policy = rows::tool_policy(&turn.policy);
         let [limit, silence] = rows::limit_values(turn.limits);
         let values = [

@@ -88,7 +88,7 @@ async fn terminal_output_is_cut_at_its_beginning_and_reported_truncated() {
     let shown = TerminalView { output: "the-end\n".into(), is_cut: true, exit: Some(exit.clone()) };
     assert_eq!(terminal.shown(), shown);
     let news = TerminalDelta { output: "begin\nth".into(), exit: Some((exit, Some("the-end\n".into()))) };
-    assert_eq!(terminal.take_news(false), news);
+    assert_eq!(terminal.take_new_output(false), news);
 }
 
 #[tokio::test]

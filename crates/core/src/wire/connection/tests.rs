@@ -389,9 +389,9 @@ async fn stalled_peer_is_no_longer_written_to() {
 async fn a_peer_takes_nothing_only_while_there_is_something_to_take() {
     let time = Duration::from_secs(30);
     let (peer, _incoming, mut far) = raw(16, small());
-    assert!(timeout(time * 5, peer.takes_nothing_for(time)).await.is_err());
+    assert!(timeout(time * 5, peer.stalled_for(time)).await.is_err());
     peer.notify("x", "").await.unwrap();
-    assert!(timeout(time * 2, peer.takes_nothing_for(time)).await.is_ok());
+    assert!(timeout(time * 2, peer.stalled_for(time)).await.is_ok());
     next_line(&mut far).await;
-    assert!(timeout(time * 5, peer.takes_nothing_for(time)).await.is_err());
+    assert!(timeout(time * 5, peer.stalled_for(time)).await.is_err());
 }

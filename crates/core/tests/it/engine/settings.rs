@@ -86,7 +86,7 @@ async fn settings_are_restored_before_the_prompt_after_an_agent_kill() {
     assert_eq!(last_start(&command)[2].1, json!({"sessionId": "s1", "modeId": "plan"}));
     let settings = kept(&bench, &session).await;
     assert_eq!((settings.chosen.as_slice(), settings.unmet.as_slice()), (&[wish(None, "plan")][..], &[][..]));
-    assert_eq!(settings.open_wishes().count(), 0, "the session shows what is wished");
+    assert_eq!(settings.unconfirmed().count(), 0, "the session shows what is wished");
 }
 
 #[tokio::test]

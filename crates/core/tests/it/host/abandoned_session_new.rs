@@ -16,7 +16,7 @@ impl Bench {
     /// Asks for a session in the shell's scope, and goes as soon as the agent has come this far.
     async fn begin_and_go(&self, argv: &[String], so_far: &Path) {
         let client = self.client().await;
-        client.ask("session/new", &self.shell_params(argv, json!({}))).await.unwrap();
+        client.request("session/new", &self.shell_params(argv, json!({}))).await.unwrap();
         eventually("the agent is on its way", || so_far.exists()).await;
         client.close().await;
     }

@@ -49,7 +49,7 @@ async fn in_mid_turn(bench: &Bench, argv: &[String]) -> (String, Vec<ProcessIden
     bench.resume(&mut two, &record).await;
     for (client, name) in [(&mut one, "running"), (&mut two, "waiting")] {
         let params = prompt_params(&record, name, json!({ "requestId": name }));
-        client.ask("session/prompt", &params).await.unwrap();
+        client.request("session/prompt", &params).await.unwrap();
         until(client, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     }
     eventually("the turn began", || bench.home.join("began").exists()).await;

@@ -104,10 +104,10 @@ async fn stopped_host_ends_everything_and_answers_open_requests() {
     let (mut one, mut two, mut three) = (bench.client().await, bench.client().await, bench.client().await);
     let record = bench.open(&mut one, &argv).await;
     bench.resume(&mut two, &record).await;
-    let running = one.ask("session/prompt", &prompt_params(&record, "hang", json!({}))).await.unwrap();
+    let running = one.request("session/prompt", &prompt_params(&record, "hang", json!({}))).await.unwrap();
     eventually("the turn began", || began.exists()).await;
     let queued = prompt_params(&record, "later", json!({ "requestId": "later" }));
-    two.ask("session/prompt", &queued).await.unwrap();
+    two.request("session/prompt", &queued).await.unwrap();
     until(&mut two, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     let (host, agent, socket) =
         (bench.host_process(), bench.agent_of(&record).await, published(&bench.paths).unwrap().socket);

@@ -20,7 +20,7 @@ async fn load_in_mid_turn_replays_and_then_follows_without_repeats() {
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &bench.agent(&script)).await;
     super::prompt(&mut client, &record, "first").await;
-    client.ask("session/prompt", &prompt_params(&record, "second", json!({}))).await.unwrap();
+    client.request("session/prompt", &prompt_params(&record, "second", json!({}))).await.unwrap();
     eventually("the turn began", || began.exists()).await;
     let watched = || async {
         use acpx_core::store::Store;

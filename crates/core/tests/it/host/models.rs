@@ -198,7 +198,7 @@ async fn the_shell_chooses_the_model_by_set_model() {
     let record = answer["sessionId"].as_str().unwrap();
     let settings = bench.record(record).await.settings;
     assert_eq!(settings.chosen, [wish(agent.other)]);
-    let model = settings.shown.model().unwrap();
+    let model = settings.reported.model().unwrap();
     assert_eq!(model.value, Some(SettingValue::Id(agent.other.into())));
 
     let unknown = with_settings(bench.resume_params(record), json!([{ "option": "model", "value": "x" }]));
@@ -259,5 +259,5 @@ async fn a_model_option_is_used_before_models() {
     assert_eq!(set_model(&mut editor, &record, "m1").await, Ok(json!({})));
     assert_eq!(chosen(&bench, &record).await, [wish("m1")]);
     let status = bench.record(&record).await.settings;
-    assert_eq!(status.shown.model().unwrap().value, Some(SettingValue::Id("m1".into())));
+    assert_eq!(status.reported.model().unwrap().value, Some(SettingValue::Id("m1".into())));
 }

@@ -124,7 +124,7 @@ async fn pending_permission_request_goes_to_the_next_client_that_attaches() {
     let mut one = bench.client().await;
     let record = bench.open(&mut one, &argv).await;
     let waits = prompt_params(&record, "edit", json!({ "policy": "approve-reads", "unasked": "wait" }));
-    one.ask("session/prompt", &waits).await.unwrap();
+    one.request("session/prompt", &waits).await.unwrap();
     let mut two = bench.editor(&argv).await;
     pending_unasked(&mut two).await;
     two.ask("session/resume", bench.load_params(&record)).await;
@@ -143,7 +143,7 @@ async fn client_that_closes_and_loads_again_gets_pending_requests_again() {
     let mut two = bench.editor(&argv).await;
     two.call("session/resume", bench.load_params(&record)).await.unwrap();
     let waits = prompt_params(&record, "edit", json!({ "policy": "approve-reads", "unasked": "wait" }));
-    one.ask("session/prompt", &waits).await.unwrap();
+    one.request("session/prompt", &waits).await.unwrap();
     two.question().await;
     two.call("session/close", json!({ "sessionId": record })).await.unwrap();
     pending_unasked(&mut two).await;

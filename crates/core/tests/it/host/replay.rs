@@ -254,7 +254,7 @@ async fn tool_call_is_open_in_its_turn_and_cancelled_by_host_crash() {
     let argv = bench.agent(&script);
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
-    client.ask("session/prompt", &super::prompt_params(&record, "first", json!({}))).await.unwrap();
+    client.request("session/prompt", &super::prompt_params(&record, "first", json!({}))).await.unwrap();
     eventually("the turn began", || began.exists()).await;
     let mut raw = Raw::connect(&bench, "one").await;
     let shown = loop {

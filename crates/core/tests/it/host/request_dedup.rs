@@ -29,7 +29,7 @@ fn named(record: &str) -> Value {
 
 /// Prompts, and waits until the host has the prompt.
 async fn ask(client: &mut HostClient, record: &str) -> (acpx_core::wire::RpcId, TurnId) {
-    let id = client.ask("session/prompt", &named(record)).await.unwrap();
+    let id = client.request("session/prompt", &named(record)).await.unwrap();
     let turn = until(client, |said| match said {
         HostMessage::Accepted { turn, request } if request == "again" => Some(turn),
         _ => None,
@@ -104,7 +104,7 @@ async fn repeated_prompt_can_cancel_its_turn() {
     bench.resume(&mut client, &record).await;
     let (asked, _) = ask(&mut client, &record).await;
     // The agent does not listen, so its process is ended.
-    client.tell("session/cancel", &json!({ "sessionId": record })).await.unwrap();
+    client.notify("session/cancel", &json!({ "sessionId": record })).await.unwrap();
     assert_eq!(answer(&mut client, &asked).await["stopReason"], "cancelled");
     assert_eq!(prompts_of(&argv), 1);
 }

@@ -187,7 +187,7 @@ async fn program_started_by_an_agent_ends_only_sessions_of_such_programs() {
     let shell = bench.shell_params(&argv, json!({}));
     let made: Value = user.call("session/new", &shell).await.unwrap();
     let record = made["sessionId"].as_str().unwrap();
-    user.ask("session/prompt", &prompt_params(record, "runs on", json!({}))).await.unwrap();
+    user.request("session/prompt", &prompt_params(record, "runs on", json!({}))).await.unwrap();
     eventually("the turn runs", || began.exists()).await;
     // The turn outlives its client, so any other client of the user may cancel it.
     user.close().await;

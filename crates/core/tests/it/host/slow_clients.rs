@@ -23,7 +23,7 @@ async fn client_that_disconnects_in_mid_turn_leaves_the_turn_running() {
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
     let params = prompt_params(&record, "do it", json!({}));
-    client.ask("session/prompt", &params).await.unwrap();
+    client.request("session/prompt", &params).await.unwrap();
     eventually("the turn began", || bench.home.join("began").exists()).await;
     client.close().await;
 

@@ -85,7 +85,7 @@ async fn queue(bench: &Bench, record: &str, request: &str) {
     let mut client = bench.client().await;
     bench.resume(&mut client, record).await;
     let params = prompt_params(record, request, json!({ "requestId": request }));
-    client.ask("session/prompt", &params).await.unwrap();
+    client.request("session/prompt", &params).await.unwrap();
     until(&mut client, |said| matches!(said, HostMessage::Accepted { .. }).then_some(())).await;
     client.close().await;
 }

@@ -168,7 +168,7 @@ async fn state_before_the_response_is_not_older_than_sent_updates() {
     shell.call::<Value>("session/resume", &joins).await.unwrap();
     let mut prompt = prompt_params(&record, "y", json!({}));
     prompt["later"] = json!(true);
-    shell.ask("session/prompt", &prompt).await.unwrap();
+    shell.request("session/prompt", &prompt).await.unwrap();
     super::until(&mut shell, |said| {
         matches!(said, acpx_core::protocol::HostMessage::Accepted { .. }).then_some(())
     })

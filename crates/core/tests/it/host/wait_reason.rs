@@ -58,7 +58,7 @@ async fn host_reports_a_sessions_wait_reason_and_its_start() {
     let mut client = bench.client().await;
     // Nobody has asked for the session yet, and asking what it waits for does not begin it.
     assert_eq!(bench.waiting(&record).await, Value::Null);
-    let asked = client.ask("session/resume", &bench.resume_params(&record)).await.unwrap();
+    let asked = client.request("session/resume", &bench.resume_params(&record)).await.unwrap();
     let (starting, heard) = bench.until_waiting(&record, json!({ "what": "agent-start" })).await;
     assert_eq!(heard, None);
     std::fs::write(&start, "").unwrap();
@@ -70,7 +70,7 @@ async fn host_reports_a_sessions_wait_reason_and_its_start() {
         _ => None,
     })
     .await;
-    client.ask("session/prompt", &prompt_params(&record, "two", json!({}))).await.unwrap();
+    client.request("session/prompt", &prompt_params(&record, "two", json!({}))).await.unwrap();
     let answer = json!({ "what": "answer", "method": "session/prompt" });
     let (prompting, _) = bench.until_waiting(&record, answer).await;
     std::fs::write(&ask, "").unwrap();

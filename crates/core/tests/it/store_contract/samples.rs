@@ -142,7 +142,7 @@ pub(super) fn settings_of(mode: &str) -> RecordSettings {
             Setting { name: SettingName::Mode, value: value.clone() },
             Setting { name: web.clone(), value: SettingValue::Flag(true) },
         ],
-        shown: OfferedSettings(vec![
+        reported: OfferedSettings(vec![
             shown(&SettingName::Mode, Choices::Unknown),
             shown(&web, Choices::Of(vec![mode.into()])),
             shown(&web, Choices::Flag),

@@ -42,7 +42,15 @@ fn shown_as(mode: OutputMode) -> String {
 fn event(seq: u64, direction: Direction, turn: Option<TurnId>, message: String) -> WatchedEvent {
     let message = RawValue::from_string(message).unwrap();
     let version = ProtocolVersion::V1;
-    WatchedEvent { seq: Seq(seq), at: at(0), direction, turn, version, is_aside: false, message }
+    WatchedEvent {
+        seq: Seq(seq),
+        at: at(0),
+        direction,
+        turn,
+        version,
+        is_outside_conversation: false,
+        message,
+    }
 }
 
 /// The output for these events.

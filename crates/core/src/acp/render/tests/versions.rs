@@ -88,7 +88,7 @@ fn failed_turn_ends_with_its_error_state() {
     };
     log.push(Direction::Ours, EventKind::Fact, &ended(2).to_body());
     let mut rendering = RecordRenderer::new(&record(), second());
-    log.events.iter().for_each(|event| rendering.pass_over(event));
+    log.events.iter().for_each(|event| rendering.apply_silently(event));
     log.push(Direction::Ours, EventKind::Fact, &ended(1).to_body());
     let mut idle = state("idle");
     idle["stopReason"] = json!("error");
@@ -288,7 +288,7 @@ fn a_child_session_cannot_have_the_id_of_a_session_in_use() {
     }
     let client = ClientFacts { subagents: true, ..ClientFacts::default() };
     let sessions = SessionIds::new(|id| id == "other");
-    let mut rendering = RecordRenderer::new(&record, Arc::new(client)).beside_sessions(sessions);
+    let mut rendering = RecordRenderer::new(&record, Arc::new(client)).excluding_sessions(sessions);
     let lines = log.events.iter().flat_map(|event| rendering.render(event, &|_| false));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
     let chunks =

@@ -62,9 +62,9 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
         wished: settings
             .chosen
             .iter()
-            .map(|wish| StoredWish { option: option(&wish.name), value: wish.value.clone() })
+            .map(|setting| StoredWish { option: option(&setting.name), value: setting.value.clone() })
             .collect(),
-        shown: settings.shown.0.iter().map(stored_setting).collect(),
+        shown: settings.reported.0.iter().map(stored_setting).collect(),
         unmet: settings
             .unmet
             .iter()
@@ -78,12 +78,13 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
 pub(super) fn settings(text: &str) -> Option<RecordSettings> {
     let SettingsColumn { wished, shown, unmet } = serde_json::from_str(text).ok()?;
     let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());
-    let wished = wished.into_iter().map(|wish| Setting { name: name(wish.option), value: wish.value });
+    let wished =
+        wished.into_iter().map(|setting| Setting { name: name(setting.option), value: setting.value });
     let unmet =
         unmet.into_iter().map(|unmet| UnmetSetting { name: name(unmet.option), reason: unmet.reason });
     let read = RecordSettings {
         chosen: wished.collect(),
-        shown: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),
+        reported: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),
         unmet: unmet.collect(),
     };
     (read != RecordSettings::default()).then_some(read)

@@ -92,7 +92,7 @@ fn wake_options(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, SqliteFault> 
 }
 
 /// Wake options as two column values.
-pub(in super::super) fn wish_values<'a>(wake_options: WakeOptions) -> [ValueRef<'a>; 2] {
+pub(in super::super) fn wake_values<'a>(wake_options: WakeOptions) -> [ValueRef<'a>; 2] {
     let fallback = (wake_options.fallback != Fallback::Auto).then(|| wake_options.fallback.as_str());
     [fallback.into(), cells::optional_integer(wake_options.carry_history.then_some(1))]
 }

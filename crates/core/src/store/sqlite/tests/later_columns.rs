@@ -60,7 +60,7 @@ fn settings() -> RecordSettings {
             Setting { name: mode(), value: id("plan") },
             Setting { name: option("web"), value: SettingValue::Flag(true) },
         ],
-        shown: OfferedSettings(vec![
+        reported: OfferedSettings(vec![
             shown(mode(), None, Some(id("ask")), Choices::Unknown),
             shown(option("model"), Some("model"), Some(id("m1")), Choices::Of(vec!["m1".into()])),
             shown(option("web"), None, None, Choices::Flag),

@@ -20,13 +20,13 @@ impl Switchboard {
 }
 
 impl AgentService for Switchboard {
-    async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
+    async fn offer(&self, client: &ClientFacts, base_offer: Offer) -> Result<Offer, CallError> {
         if client.name.as_deref() == Some("stranger") {
             return Err(CallError::PassedOn(RpcError::new(-32000, "who are you?")));
         }
         let version = client.protocol;
         let behind = json!({ "protocolVersion": version.number(), "authMethods": [{ "methodId": "key" }] });
-        Ok(to_everybody.on_behalf_of(&behind.to_string(), version))
+        Ok(base_offer.on_behalf_of(&behind.to_string(), version))
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
@@ -97,7 +97,7 @@ impl Client {
     async fn of_switchboard(version: u16) -> (Self, Arc<Switchboard>) {
         let service = Switchboard::new();
         let features = [Feature::ConfigOptions, Feature::Logout];
-        let offer = Offer::new("board", "1", features).up_to(ProtocolVersion::V2).tells_states();
+        let offer = Offer::new("board", "1", features).up_to(ProtocolVersion::V2).sends_states();
         let mut client = Self::offered(Arc::clone(&service), offer);
         let info = json!({ "name": "client", "version": "1" });
         let answer = client.call("initialize", json!({ "protocolVersion": version, "info": info })).await;
