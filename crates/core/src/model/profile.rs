@@ -6,6 +6,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 use super::{ErrorMeaning, Timestamp};
 
 mod parse;
@@ -14,7 +17,8 @@ mod table;
 pub use table::Profiles;
 
 /// The profile of an agent; `None` members are not specified.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
 pub struct AgentProfile {
     /// What its errors mean: the first matching row decides.
     pub errors: Vec<ErrorRow>,

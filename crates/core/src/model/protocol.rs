@@ -1,8 +1,11 @@
 //! The supported protocol versions. Every event has the version of its line, so that later readers parse it
 //! correctly.
 
-/// A version of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+use serde::{Deserialize, Serialize};
+
+/// A version of the protocol. In JSON it is its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
 pub enum ProtocolVersion {
     /// The stable one.
     #[default]
@@ -27,5 +30,20 @@ impl ProtocolVersion {
             Self::V1 => 1,
             Self::V2 => 2,
         }
+    }
+}
+
+impl TryFrom<u16> for ProtocolVersion {
+    type Error = String;
+
+    fn try_from(number: u16) -> Result<Self, String> {
+        let version = Self::from_number(number);
+        version.ok_or_else(|| format!("{number} is no version of the protocol that is spoken here"))
+    }
+}
+
+impl From<ProtocolVersion> for u16 {
+    fn from(version: ProtocolVersion) -> Self {
+        version.number()
     }
 }

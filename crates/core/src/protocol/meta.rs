@@ -4,8 +4,6 @@
 //! Both ends of a connection use these types, so that they cannot disagree. Unknown members are ignored, and an absent
 //! member keeps the meaning from before it was introduced.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AgentProfile, Fallback, LoginPolicy, ProtocolVersion};
@@ -291,21 +289,11 @@ pub struct AgentMeta {
     pub argv: Vec<String>,
     /// The newest protocol version to negotiate; absent for version 1, or for the session's stored version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<ProtocolMeta>,
+    pub protocol: Option<ProtocolVersion>,
     /// The user's profile of its behaviour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<ProfileMeta>,
+    pub profile: Option<AgentProfile>,
 }
-
-/// An agent's behaviour, as in a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
-pub struct ProfileMeta(pub Arc<AgentProfile>);
-
-/// A protocol version, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct ProtocolMeta(pub ProtocolVersion);
 
 /// How a shell finds a session, in addition to agent and directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

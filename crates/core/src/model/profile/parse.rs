@@ -49,11 +49,6 @@ impl AgentProfile {
         others(node, &MEMBERS).into_iter().chain(of_rows).collect()
     }
 
-    /// Reads a profile that is a document of its own.
-    pub fn parse(value: &Value) -> Result<Self, WrongMember> {
-        Self::read(&JsonNode::root(value, "a profile"))
-    }
-
     /// Reads a profile that is part of a document.
     pub fn read(node: &JsonNode<'_>) -> Result<Self, WrongMember> {
         let members = node.object("an object")?;
@@ -70,26 +65,37 @@ impl AgentProfile {
             notes: members.read("notes", JsonNode::words)?.unwrap_or_default(),
         })
     }
+}
 
-    /// The profile in the format that [`Self::read`] reads.
-    pub(crate) fn to_json(&self) -> Value {
+/// Reads a profile that is a document of its own.
+impl TryFrom<Value> for AgentProfile {
+    type Error = WrongMember;
+
+    fn try_from(value: Value) -> Result<Self, WrongMember> {
+        Self::read(&JsonNode::root(&value, "a profile"))
+    }
+}
+
+/// The profile in the format that [`AgentProfile::read`] reads.
+impl From<AgentProfile> for Value {
+    fn from(profile: AgentProfile) -> Self {
         let mut members = Map::new();
-        if !self.errors.is_empty() {
-            members.insert("errors".to_owned(), self.errors.iter().map(row_json).collect());
+        if !profile.errors.is_empty() {
+            members.insert("errors".to_owned(), profile.errors.iter().map(row_json).collect());
         }
-        let seconds = self.start_timeout.map(|limit| json!(limit.as_secs_f64()));
-        let wait = self.wait_before_load.map(|wait| json!(word_for(&WAITS, wait)));
+        let seconds = profile.start_timeout.map(|limit| json!(limit.as_secs_f64()));
+        let wait = profile.wait_before_load.map(|wait| json!(word_for(&WAITS, wait)));
         let others = [
             ("startTimeoutSeconds", seconds),
-            ("needsPromptBeforeLoad", self.needs_prompt_before_load.map(Value::Bool)),
+            ("needsPromptBeforeLoad", profile.needs_prompt_before_load.map(Self::Bool)),
             ("waitBeforeLoad", wait),
-            ("ignoresStdinEnd", self.ignores_stdin_end.map(Value::Bool)),
-            ("ignoresTerminate", self.ignores_terminate.map(Value::Bool)),
-            ("replaysOnResume", self.replays_on_resume.map(Value::Bool)),
-            ("notes", (!self.notes.is_empty()).then(|| self.notes.clone().into())),
+            ("ignoresStdinEnd", profile.ignores_stdin_end.map(Self::Bool)),
+            ("ignoresTerminate", profile.ignores_terminate.map(Self::Bool)),
+            ("replaysOnResume", profile.replays_on_resume.map(Self::Bool)),
+            ("notes", (!profile.notes.is_empty()).then(|| profile.notes.into())),
         ];
         members.extend(others.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Value::Object(members)
+        Self::Object(members)
     }
 }
 

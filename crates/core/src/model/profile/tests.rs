@@ -7,7 +7,7 @@ use super::*;
 use crate::model::{AgentSpec, WrongMember};
 
 fn parse(value: &Value) -> Result<AgentProfile, String> {
-    AgentProfile::parse(value).map_err(|error| error.to_string())
+    AgentProfile::try_from(value.clone()).map_err(|error| error.to_string())
 }
 
 fn of(agent: &AgentSpec, info: Option<&str>) -> Option<&'static str> {
@@ -41,7 +41,7 @@ fn built_in_profiles_have_sixteen_agents_and_no_unknown_members() {
     let said =
         table["agents"].as_array().unwrap().iter().map(|entry| &entry["profile"]).chain([&table["any"]]);
     for said in said {
-        assert_eq!(AgentProfile::parse(said).unwrap().to_json(), *said);
+        assert_eq!(Value::from(AgentProfile::try_from(said.clone()).unwrap()), *said);
     }
 }
 
@@ -228,13 +228,13 @@ fn any_profile() -> impl Strategy<Value = AgentProfile> {
 proptest! {
     #[test]
     fn a_profile_is_read_as_it_was_written(profile in any_profile()) {
-        prop_assert_eq!(AgentProfile::parse(&profile.to_json()), Ok(profile));
+        prop_assert_eq!(AgentProfile::try_from(Value::from(profile.clone())), Ok(profile));
     }
 
     #[test]
     fn any_json_is_a_profile_or_an_error_with_its_member(value in any_json()) {
-        match AgentProfile::parse(&value) {
-            Ok(profile) => prop_assert_eq!(AgentProfile::parse(&profile.to_json()), Ok(profile)),
+        match AgentProfile::try_from(value.clone()) {
+            Ok(profile) => prop_assert_eq!(AgentProfile::try_from(Value::from(profile.clone())), Ok(profile)),
             Err(WrongMember { path: member, .. }) => {
                 let path = member.replace('[', "/").replace([']'], "").replace('.', "/");
                 let names_it = member == "a profile"

@@ -8,13 +8,12 @@ use std::time::Duration;
 use crate::engine::SessionStatus;
 use crate::machine::WakeOutcome;
 use crate::model::{
-    AbsolutePath, AgentMemory, AgentProfile, AgentSpec, Fallback, LoginPolicy, ProtocolVersion, Setting,
-    WakeOptions, WrongMember,
+    AbsolutePath, AgentMemory, AgentSpec, Fallback, LoginPolicy, ProtocolVersion, Setting, WakeOptions,
 };
 
 use super::{
-    AgentMeta, AgentStateMeta, AwakeningMeta, ClientMeta, LaunchMeta, MemoryMeta, OsText, ProfileMeta,
-    ProtocolMeta, StartMeta, TurnTermsMeta, UnmetSettingMeta, WakeOptionsMeta,
+    AgentMeta, AgentStateMeta, AwakeningMeta, ClientMeta, LaunchMeta, MemoryMeta, OsText, StartMeta,
+    TurnTermsMeta, UnmetSettingMeta, WakeOptionsMeta,
 };
 
 impl From<OsString> for OsText {
@@ -109,38 +108,9 @@ impl From<&AgentSpec> for AgentMeta {
     fn from(agent: &AgentSpec) -> Self {
         let argv = agent.command();
         // Version 1 is the default.
-        let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
-        let profile = agent.profile.clone().map(ProfileMeta);
+        let protocol = Some(agent.protocol).filter(|version| *version != ProtocolVersion::V1);
+        let profile = agent.profile.as_deref().cloned();
         Self { name: agent.name.clone(), argv, protocol, profile }
-    }
-}
-
-impl TryFrom<serde_json::Value> for ProfileMeta {
-    type Error = WrongMember;
-
-    fn try_from(value: serde_json::Value) -> Result<Self, WrongMember> {
-        AgentProfile::parse(&value).map(|profile| Self(Arc::new(profile)))
-    }
-}
-
-impl From<ProfileMeta> for serde_json::Value {
-    fn from(ProfileMeta(profile): ProfileMeta) -> Self {
-        profile.to_json()
-    }
-}
-
-impl TryFrom<u16> for ProtocolMeta {
-    type Error = String;
-
-    fn try_from(number: u16) -> Result<Self, String> {
-        let version = ProtocolVersion::from_number(number);
-        version.map(Self).ok_or_else(|| format!("{number} is no version of the protocol that is spoken here"))
-    }
-}
-
-impl From<ProtocolMeta> for u16 {
-    fn from(ProtocolMeta(version): ProtocolMeta) -> Self {
-        version.number()
     }
 }
 
@@ -149,9 +119,8 @@ impl AgentMeta {
     pub(crate) fn spec(self) -> Option<AgentSpec> {
         let mut argv = self.argv.into_iter();
         let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
-        let spec =
-            spec.with_protocol(self.protocol.map_or(ProtocolVersion::V1, |ProtocolMeta(version)| version));
-        let spec = spec.with_profile(self.profile.map(|ProfileMeta(profile)| profile));
+        let spec = spec.with_protocol(self.protocol.unwrap_or(ProtocolVersion::V1));
+        let spec = spec.with_profile(self.profile.map(Arc::new));
         Some(match self.name {
             Some(name) => spec.named(name),
             None => spec,
