@@ -12,7 +12,7 @@ use std::{fmt, io};
 use acpx_core::acp::agent::{
     AgentService, CallError, CallExtras, CancelCause, Cancellation, ClientLink, Feature, ListCall, Meta,
     Modes, NewCall, ParamProblem, PromptCall, PromptReply, RestoreCall, SessionMode, SessionPage,
-    SessionSetup, SetCall, SettingChoice, SlashCommand, TurnLink, UpdateBody,
+    SessionSetup, SetCall, SetChoice, SlashCommand, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use acpx_core::sync::Lock;
@@ -232,7 +232,7 @@ impl AgentService for DemoAgent {
     }
 
     async fn set(&self, call: SetCall, _link: ClientLink) -> Result<String, CallError> {
-        let SettingChoice::Mode(mode) = &call.choice else { return Err(call.unknown_setting()) };
+        let SetChoice::Mode(mode) = &call.choice else { return Err(call.unknown_setting()) };
         if !MODES.contains(&mode.as_str()) {
             let problem = format!("is {mode:?}, and this session has the modes {}", MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());

@@ -62,14 +62,14 @@ pub struct SetCall {
     /// The session.
     pub session: AcpSessionId,
     /// The setting and its requested value.
-    pub choice: SettingChoice,
+    pub choice: SetChoice,
     /// The whole params, as received; a service may forward them.
     pub params: Box<str>,
 }
 
 /// A setting and its requested value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SettingChoice {
+pub enum SetChoice {
     /// This mode.
     Mode(String),
     /// This model; version 1 only.
@@ -197,17 +197,17 @@ impl SetCall {
     /// The method of the request.
     pub(super) fn method(&self) -> &'static str {
         match self.choice {
-            SettingChoice::Mode(_) => "session/set_mode",
-            SettingChoice::Model(_) => "session/set_model",
-            SettingChoice::Option { .. } => "session/set_config_option",
+            SetChoice::Mode(_) => "session/set_mode",
+            SetChoice::Model(_) => "session/set_model",
+            SetChoice::Option { .. } => "session/set_config_option",
         }
     }
 
     /// The error of a service without this setting.
     pub fn unknown_setting(self) -> CallError {
         match self.choice {
-            SettingChoice::Mode(_) | SettingChoice::Model(_) => CallError::UnknownSession(self.session),
-            SettingChoice::Option { id, .. } => {
+            SetChoice::Mode(_) | SetChoice::Model(_) => CallError::UnknownSession(self.session),
+            SetChoice::Option { id, .. } => {
                 ParamProblem::new("configId", format!("is {id:?}, which this session does not have")).into()
             }
         }
@@ -419,13 +419,13 @@ fn list(params: &ParamField<'_>) -> Result<ListCall, ParamProblem> {
 fn read_set_mode(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [session, mode] = params.members(["sessionId", "modeId"])?;
     let session = session_id(&session)?;
-    Ok(set_call(params, session, SettingChoice::Mode(mode.required()?.string()?)))
+    Ok(set_call(params, session, SetChoice::Mode(mode.required()?.string()?)))
 }
 
 fn read_set_model(params: &ParamField<'_>, _: NegotiatedOffer<'_>) -> Result<ClientCall, ParamProblem> {
     let [session, model] = params.members(["sessionId", "modelId"])?;
     let session = session_id(&session)?;
-    Ok(set_call(params, session, SettingChoice::Model(model.required()?.string()?)))
+    Ok(set_call(params, session, SetChoice::Model(model.required()?.string()?)))
 }
 
 /// In version 1 a value without a type is the id of a choice.
@@ -441,10 +441,10 @@ fn read_set_option(params: &ParamField<'_>, terms: NegotiatedOffer<'_>) -> Resul
         Some("boolean") => OptionValue::Boolean(value.boolean()?),
         Some(_) => OptionValue::Other,
     };
-    Ok(set_call(params, session, SettingChoice::Option { id, value }))
+    Ok(set_call(params, session, SetChoice::Option { id, value }))
 }
 
-fn set_call(params: &ParamField<'_>, session: AcpSessionId, choice: SettingChoice) -> ClientCall {
+fn set_call(params: &ParamField<'_>, session: AcpSessionId, choice: SetChoice) -> ClientCall {
     ClientCall::Set(SetCall { session, choice, params: params.json().into() })
 }
 

@@ -24,7 +24,7 @@ mod update;
 mod v2_adapter;
 mod worker;
 
-pub use call::{CallExtras, ListCall, NewCall, OptionValue, PromptCall, RestoreCall, SetCall, SettingChoice};
+pub use call::{CallExtras, ListCall, NewCall, OptionValue, PromptCall, RestoreCall, SetCall, SetChoice};
 pub(crate) use call::{ExtensionCall, ForkCall, LoginCall, StopCall};
 pub use client::Elicitation;
 pub(crate) use client::{ClientFacts, FileAccess, TerminalLogin};

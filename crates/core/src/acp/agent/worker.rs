@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::call::{
     CallExtras, ExtensionCall, ForkCall, LOAD, ListCall, LoginCall, NewCall, OptionValue, RestoreCall,
-    SetCall, SettingChoice, StopCall,
+    SetCall, SetChoice, StopCall,
 };
 use super::error::CallError;
 use super::link::ClientLink;
@@ -126,10 +126,10 @@ impl<S: AgentService> RequestWorker<S> {
         ticket.ready().await;
         let method = call.method();
         let result = match call.choice {
-            SettingChoice::Option { id, value: OptionValue::Id(mode) }
+            SetChoice::Option { id, value: OptionValue::Id(mode) }
                 if id == MODE_OPTION && self.link.speech().has_modes(&call.session) =>
             {
-                self.set_mode_as_option(SetCall { choice: SettingChoice::Mode(mode.clone()), ..call }, &mode)
+                self.set_mode_as_option(SetCall { choice: SetChoice::Mode(mode.clone()), ..call }, &mode)
                     .await
             }
             choice => {

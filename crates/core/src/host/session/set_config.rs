@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use crate::acp::agent::{CallError, ClientLink, SetCall, SettingChoice, StopCall, UpdateBody};
+use crate::acp::agent::{CallError, ClientLink, SetCall, SetChoice, StopCall, UpdateBody};
 use crate::acp::config_options::{OfferTranslator, SettingRequest, UnknownSetting};
 use crate::acp::settings;
 use crate::acp::translate::TranslationError;
@@ -25,34 +25,34 @@ pub(crate) async fn set(client: &Connection, call: &SetCall, link: &ClientLink) 
     let (offered, facts) = (used.session.offered(), link.client());
     let offers = OfferTranslator { offered: &offered, agent, client: &facts };
     let request = match call.choice {
-        SettingChoice::Mode(_) => offers.set_mode(&call.params),
+        SetChoice::Mode(_) => offers.set_mode(&call.params),
         // A model of an agent that has models separate from its options.
-        SettingChoice::Model(_) => Ok(SettingRequest::of_model(&call.params)),
-        SettingChoice::Option { .. } => offers.set_option(&call.params),
+        SetChoice::Model(_) => Ok(SettingRequest::of_model(&call.params)),
+        SetChoice::Option { .. } => offers.set_option(&call.params),
     };
     let request = request.map_err(|error| not_translated(&error))?;
     offers.check(&request).map_err(|wrong| unknown_choice(&call.choice, wrong))?;
     let result = forward(client, request.method, &request.params, used).await?;
     Ok(match call.choice {
-        SettingChoice::Mode(_) | SettingChoice::Model(_) => offers.mode_answer(&result),
+        SetChoice::Mode(_) | SetChoice::Model(_) => offers.mode_answer(&result),
         // The reply contains all options.
-        SettingChoice::Option { .. } => offers.options_answer(&request, &result),
+        SetChoice::Option { .. } => offers.options_answer(&request, &result),
     })
 }
 
 /// The error for a setting or value that the session does not have.
-fn unknown_choice(choice: &SettingChoice, wrong: UnknownSetting) -> CallError {
+fn unknown_choice(choice: &SetChoice, wrong: UnknownSetting) -> CallError {
     let (field, words, valid) = match (choice, wrong) {
-        (SettingChoice::Mode(mode), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+        (SetChoice::Mode(mode), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
             ("modeId", format!("is {mode:?}, which is no mode of this session"), valid)
         }
-        (SettingChoice::Model(model), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
+        (SetChoice::Model(model), UnknownSetting::Option(valid) | UnknownSetting::Value(valid)) => {
             ("modelId", format!("is {model:?}, which is no model of this session"), valid)
         }
-        (SettingChoice::Option { id, .. }, UnknownSetting::Option(valid)) => {
+        (SetChoice::Option { id, .. }, UnknownSetting::Option(valid)) => {
             ("configId", format!("is {id:?}, which this session does not have"), valid)
         }
-        (SettingChoice::Option { .. }, UnknownSetting::Value(valid)) => {
+        (SetChoice::Option { .. }, UnknownSetting::Value(valid)) => {
             ("value", "is none that this option can have".to_owned(), valid)
         }
     };

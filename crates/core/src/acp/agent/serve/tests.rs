@@ -20,7 +20,7 @@ use super::*;
 use crate::acp::agent::{
     CallExtras, Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptCall, PromptReply, RestoreCall,
-    SessionPage, SessionSetup, SessionSummary, SetCall, SettingChoice, ToolPermissionRequest, ToolReport,
+    SessionPage, SessionSetup, SessionSummary, SetCall, SetChoice, ToolPermissionRequest, ToolReport,
     TurnLink, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
@@ -113,8 +113,8 @@ impl AgentService for Toy {
 
     async fn set(&self, call: SetCall, _: ClientLink) -> Result<String, CallError> {
         match &call.choice {
-            SettingChoice::Mode(mode) if mode == "ask" => Ok("{}".to_owned()),
-            SettingChoice::Mode(_) => Err(ParamProblem::new("modeId", "is unknown").into()),
+            SetChoice::Mode(mode) if mode == "ask" => Ok("{}".to_owned()),
+            SetChoice::Mode(_) => Err(ParamProblem::new("modeId", "is unknown").into()),
             _ => Err(call.unknown_setting()),
         }
     }

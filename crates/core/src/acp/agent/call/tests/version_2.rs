@@ -109,7 +109,7 @@ fn an_option_is_set_to_a_value_of_a_type() {
         match call {
             Ok(ClientCall::Set(SetCall {
                 session: set,
-                choice: SettingChoice::Option { id, value },
+                choice: SetChoice::Option { id, value },
                 params: all,
             })) => {
                 assert_eq!((set, &*id, &*all), (session("s"), "c", &*params.to_string()));

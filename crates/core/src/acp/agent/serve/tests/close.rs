@@ -63,7 +63,7 @@ impl AgentService for Ledger {
 
     async fn set(&self, call: SetCall, _: ClientLink) -> Result<String, CallError> {
         self.pass_gate().await;
-        let SettingChoice::Mode(mode) = call.choice else { panic!("{:?}", call.choice) };
+        let SetChoice::Mode(mode) = call.choice else { panic!("{:?}", call.choice) };
         self.write(format!("mode {mode}"));
         Ok("{}".to_owned())
     }
