@@ -22,11 +22,11 @@ const CHANGES: u32 = UPDATES / STRETCHES - THOUGHTS - WORDS - 2;
 /// Times what passes through the face, and what is replayed there.
 pub(crate) fn measure(agents: &Agents, report: &mut Report) {
     live(agents, report);
-    let talk = (0..STRETCHES).fold(Script::new(), stretch);
+    let turn = (0..STRETCHES).fold(Script::new(), stretch);
     // The prompt, and of each stretch its thoughts, its words and its tool call.
     let lines = 1 + 3 * u64::from(STRETCHES);
     let budgets = [&budgets::FACE_REPLAY, &budgets::FACE_REPLAY_V2];
-    replays(&agents.with_turn(talk.end("end_turn")), budgets, lines, report);
+    replays(&agents.with_turn(turn.end("end_turn")), budgets, lines, report);
     let mut marked = chunk("agent_message_chunk");
     marked["_meta"] = json!({ "mark": 1 });
     let marked = Script::new().step(flood(marked, UPDATES));

@@ -53,15 +53,15 @@ pub(crate) fn measure(agents: &Agents, report: &mut Report) {
 }
 
 /// The times of messages on the agent's own pipe, and through `acpx acp`.
-fn both(agent: &[String], talk: impl Fn(&mut Client, &str, &mut Vec<Duration>)) -> (Samples, Samples) {
+fn both(agent: &[String], measure: impl Fn(&mut Client, &str, &mut Vec<Duration>)) -> (Samples, Samples) {
     let program = Program::ours();
     let mut bare = BareAgent::start(agent);
     let mut editor = program.editor(&agents::line(agent), 1);
     let session = editor.open();
     let (mut direct, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        talk(&mut bare.client, &bare.session, &mut direct);
-        talk(&mut editor, &session, &mut ours);
+        measure(&mut bare.client, &bare.session, &mut direct);
+        measure(&mut editor, &session, &mut ours);
     }
     bare.end();
     editor.end();

@@ -71,8 +71,11 @@ async fn form(
     session: &mut HostSession<'_>,
 ) -> Result<Option<String>, HostSessionError> {
     let pending: PendingMeta = session.call(client, "_acpx/pending", &PendingParams::default()).await?;
-    let asked = pending.questions.into_iter().find(|asked| asked.question_id == question);
-    let form = asked.filter(|asked| asked.kind == "form").and_then(|asked| asked.elicitation);
+    let pending_request =
+        pending.questions.into_iter().find(|pending_request| pending_request.question_id == question);
+    let form = pending_request
+        .filter(|pending_request| pending_request.kind == "form")
+        .and_then(|pending_request| pending_request.elicitation);
     Ok(form.and_then(|form| serde_json::to_string(&form).ok()))
 }
 

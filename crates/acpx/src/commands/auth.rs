@@ -100,11 +100,11 @@ async fn ask(
 ) -> Result<(), CliError> {
     let (label, name) = (settings.agent.label(), &method.name);
     console.banner(&format!("logging in with {label}: {name}; what follows may happen in a browser"));
-    let (advisor, mut asked) = mpsc::channel(QUESTIONS);
+    let (advisor, mut questions) = mpsc::channel(QUESTIONS);
     let logging_in = engine.log_in(settings.new_session(), &method.id, advisor);
     let answering = async {
         let mut prompter = TerminalPrompter::of_program();
-        while let Some(question) = asked.recv().await {
+        while let Some(question) = questions.recv().await {
             answer(question, prompter.as_mut(), console).await;
         }
         std::future::pending().await
@@ -170,8 +170,8 @@ async fn answer(
     prompter.ask_form(id.clone(), question.params());
     tokio::select! {
         typed = prompter.answered() => {
-            let (_, said) = typed.or_refusal();
-            question.answer(ClientDecision::Result(said.to_string().into()));
+            let (_, reply) = typed.or_refusal();
+            question.answer(ClientDecision::Result(reply.to_string().into()));
             prompter.next();
         }
         () = question.withdrawn() => prompter.withdraw(&id),

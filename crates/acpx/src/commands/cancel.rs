@@ -30,9 +30,9 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             Some(record) => {
                 let mut session =
                     HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-                let asked = session
+                let cancelled = session
                     .retry_on_lost_host(async |session| cancel(&locator, &lookup, record, session).await);
-                asked.await.map_err(|error| error.about(record.identity()))?
+                cancelled.await.map_err(|error| error.about(record.identity()))?
             }
         };
         let identity = record.map(|record| record.identity());

@@ -42,11 +42,11 @@ async fn questions(
 
 /// Those of one record, for a command that shows more than these: empty if the host does not answer in time.
 pub(super) async fn of_record(locator: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
-    let asked = async {
+    let request = async {
         let mut client = locator.running().await.ok()??;
         let params = PendingParams { session_id: Some(record.id.to_string()) };
         client.call::<PendingMeta>(METHOD, &params).await.ok()
     };
-    let answered = tokio::time::timeout(HOST_TIMEOUT, asked).await.ok().flatten();
+    let answered = tokio::time::timeout(HOST_TIMEOUT, request).await.ok().flatten();
     answered.map(|pending| pending.questions).unwrap_or_default()
 }

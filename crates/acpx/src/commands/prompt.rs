@@ -232,7 +232,7 @@ async fn lost_prompt_state(
             TurnState::Ended { .. } | TurnState::Interrupted { .. } => {
                 let now = store.record(record.id.clone()).await?;
                 let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
-                Ok(LostPromptState::Over(PromptCompletion::kept(&turn, identity).into()))
+                Ok(LostPromptState::Over(PromptCompletion::stored(&turn, identity).into()))
             }
         },
     }

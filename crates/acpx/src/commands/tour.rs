@@ -19,8 +19,8 @@ use crate::session::interrupt::InterruptWatcher;
 
 /// Runs the tour.
 pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
-    let place = TourHome::new(args.home.as_deref())?;
-    let guide = Guide::new(&place)?;
+    let home = TourHome::new(args.home.as_deref())?;
+    let guide = Guide::new(&home)?;
     // A signal ends the tour, but not its cleanup.
     let shown = block_on(async {
         let mut interrupts = InterruptWatcher::new(None)?;
@@ -30,10 +30,10 @@ pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
             stop = interrupts.over() => Err(stop.into()),
         }
     });
-    let stopped = Guide::new(&place)?.run(&["host", "stop"], |_| Ok(())).map(drop);
+    let stopped = Guide::new(&home)?.run(&["host", "stop"], |_| Ok(())).map(drop);
     shown?;
     stopped?;
-    Ok(Printer::stdout().line(&place.last_word())?)
+    Ok(Printer::stdout().line(&home.last_word())?)
 }
 
 /// The home of the tour.
@@ -43,8 +43,8 @@ enum TourHome {
 }
 
 impl TourHome {
-    fn new(kept: Option<&Path>) -> Result<Self, CliError> {
-        let Some(home) = kept else {
+    fn new(directory: Option<&Path>) -> Result<Self, CliError> {
+        let Some(home) = directory else {
             let made = tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?;
             return Ok(Self::Temporary(made));
         };
@@ -90,8 +90,8 @@ struct TourStatus {
 }
 
 impl Guide {
-    fn new(place: &TourHome) -> Result<Self, CliError> {
-        let home = place.path().to_owned();
+    fn new(home: &TourHome) -> Result<Self, CliError> {
+        let home = home.path().to_owned();
         let work = home.join("project");
         std::fs::create_dir_all(&work).map_err(|source| system("make a directory to work in", source))?;
         Ok(Self { printer: Printer::stdout(), program: own_program()?, home, work, step: 0 })
@@ -167,7 +167,7 @@ impl Guide {
         mut line: impl FnMut(&str) -> Result<(), CliError>,
     ) -> Result<Option<i32>, CliError> {
         let problem = |source| system("run a command of the tour", source);
-        let (said, stdout) = std::io::pipe().map_err(problem)?;
+        let (output, stdout) = std::io::pipe().map_err(problem)?;
         let stderr = stdout.try_clone().map_err(problem)?;
         let mut child = Command::new(&self.program)
             .args(arguments)
@@ -178,8 +178,8 @@ impl Guide {
             .stderr(stderr)
             .spawn()
             .map_err(problem)?;
-        for said in BufReader::new(said).lines() {
-            line(&said.map_err(problem)?)?;
+        for text in BufReader::new(output).lines() {
+            line(&text.map_err(problem)?)?;
         }
         Ok(child.wait().map_err(problem)?.code())
     }

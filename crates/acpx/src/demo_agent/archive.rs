@@ -128,14 +128,14 @@ impl Archive {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(failed(source)),
         };
-        let mut kept = Vec::new();
+        let mut archived = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl"));
             let Some(session) = name.and_then(|name| AcpSessionId::new(name).ok()) else { continue };
-            kept.extend(self.read(&session)?);
+            archived.extend(self.read(&session)?);
         }
-        Ok(kept)
+        Ok(archived)
     }
 
     /// Deletes a session permanently.
@@ -186,17 +186,17 @@ fn repaired_length(file: &mut File) -> io::Result<u64> {
 /// `None` for a file without a complete line, in which nothing was stored.
 fn read(session: &AcpSessionId, path: &Path, text: &str) -> Result<Option<ArchiveSession>, ArchiveError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut kept: Option<ArchiveSession> = None;
+    let mut archived: Option<ArchiveSession> = None;
     for (index, line) in whole.lines().enumerate() {
         let damaged =
             |problem: String| ArchiveError::Damaged { path: path.to_owned(), line: index + 1, problem };
         let line: ArchiveLine = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
-        match &mut kept {
-            None => kept = Some(begin(session, line).map_err(|problem| damaged(problem.to_string()))?),
-            Some(kept) => kept.take(line).map_err(|problem| damaged(problem.to_string()))?,
+        match &mut archived {
+            None => archived = Some(begin(session, line).map_err(|problem| damaged(problem.to_string()))?),
+            Some(archived) => archived.take(line).map_err(|problem| damaged(problem.to_string()))?,
         }
     }
-    Ok(kept)
+    Ok(archived)
 }
 
 /// Errors of a line beyond its JSON.
@@ -254,15 +254,15 @@ const TITLE_CHARS: usize = 100;
 /// One page of the stored sessions. A cursor names the last row of the previous page, so added or removed rows do not
 /// shift the rest.
 pub(super) fn page(
-    kept: Vec<ArchiveSession>,
+    archived: Vec<ArchiveSession>,
     call: &ListCall,
     size: usize,
 ) -> Result<SessionPage, ParamProblem> {
     let after = call.cursor.as_deref().map(read_cursor).transpose()?;
     let mut rows: Vec<ArchiveSession> =
-        kept.into_iter().filter(|row| call.cwd.as_ref().is_none_or(|cwd| *cwd == row.cwd)).collect();
-    rows.sort_by_key(place);
-    rows.retain(|row| after.as_ref().is_none_or(|after| place(row) > *after));
+        archived.into_iter().filter(|row| call.cwd.as_ref().is_none_or(|cwd| *cwd == row.cwd)).collect();
+    rows.sort_by_key(list_position);
+    rows.retain(|row| after.as_ref().is_none_or(|after| list_position(row) > *after));
     let more = rows.len() > size;
     rows.truncate(size);
     let next_cursor = rows.last().filter(|_| more).map(write_cursor);
@@ -271,7 +271,7 @@ pub(super) fn page(
 
 type DemoListPosition = (Reverse<Timestamp>, AcpSessionId);
 
-fn place(row: &ArchiveSession) -> DemoListPosition {
+fn list_position(row: &ArchiveSession) -> DemoListPosition {
     (Reverse(row.updated_at), row.session.clone())
 }
 

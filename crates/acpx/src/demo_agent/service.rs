@@ -89,14 +89,14 @@ impl DemoAgent {
     }
 
     /// Gives a restored session exactly the servers of this request; a resume that names none has none.
-    async fn connect(&self, call: &RestoreCall, kept: &ArchiveSession) -> Vec<UpdateBody> {
+    async fn connect(&self, call: &RestoreCall, archived: &ArchiveSession) -> Vec<UpdateBody> {
         let servers = call.mcp_servers.as_deref().unwrap_or_default();
-        self.servers.set_up(&call.session, &kept.cwd, servers).await
+        self.servers.set_up(&call.session, &archived.cwd, servers).await
     }
 
-    fn restore(&self, kept: &ArchiveSession) -> SessionSetup {
-        let mode = kept.mode.clone().unwrap_or_else(|| MODES[0].into());
-        self.setup(kept.session.clone(), DemoSession { cwd: kept.cwd.clone(), mode })
+    fn restore(&self, archived: &ArchiveSession) -> SessionSetup {
+        let mode = archived.mode.clone().unwrap_or_else(|| MODES[0].into());
+        self.setup(archived.session.clone(), DemoSession { cwd: archived.cwd.clone(), mode })
     }
 
     /// How to replay from a client's cursor. This agent supports only the start.
@@ -174,11 +174,11 @@ impl AgentService for DemoAgent {
         if let Some(fault) = self.settings.load_fault {
             return Err(fault.error(&call.session));
         }
-        let kept = self.archived(&call.session)?;
+        let archived = self.archived(&call.session)?;
         let unclaimed = self.unclaimed(&call.session);
-        let failed = self.connect(&call, &kept).await;
-        let mut setup = self.restore(&kept);
-        let (before, after) = replay(kept, self.settings.replay);
+        let failed = self.connect(&call, &archived).await;
+        let mut setup = self.restore(&archived);
+        let (before, after) = replay(archived, self.settings.replay);
         self.log(format_args!("load {}: {} updates", call.session, before.len() + after.len()));
         send(&link, &call.session, &before).await?;
         setup.afterwards.splice(0..0, after.into_iter().chain(failed));
@@ -193,15 +193,15 @@ impl AgentService for DemoAgent {
             return Err(fault.error(&call.session));
         }
         let how = call.replay_from.as_deref().map(|cursor| self.replay_from(cursor)).transpose()?;
-        let kept = self.archived(&call.session)?;
+        let archived = self.archived(&call.session)?;
         let unclaimed = self.unclaimed(&call.session);
-        let failed = self.connect(&call, &kept).await;
-        let mut setup = self.restore(&kept);
+        let failed = self.connect(&call, &archived).await;
+        let mut setup = self.restore(&archived);
         setup.afterwards.splice(0..0, failed);
         self.log(format_args!("resume {}", call.session));
         let always = self.settings.has(Quirk::ReplayOnResume).then_some(DemoReplayMode::Full);
         if let Some(how) = how.or(always) {
-            let (before, after) = replay(kept, how);
+            let (before, after) = replay(archived, how);
             send(&link, &call.session, &before).await?;
             setup.afterwards.splice(0..0, after);
         }
@@ -212,8 +212,8 @@ impl AgentService for DemoAgent {
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        let kept = self.archive.all().map_err(|error| CallError::NotListed { source: error.into() })?;
-        Ok(archive::page(kept, &call, self.settings.page_size)?)
+        let archived = self.archive.all().map_err(|error| CallError::NotListed { source: error.into() })?;
+        Ok(archive::page(archived, &call, self.settings.page_size)?)
     }
 
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
@@ -256,7 +256,7 @@ impl AgentService for DemoAgent {
             return Ok(StopReason::cancelled().into());
         }
         let live = self.known(&call.session)?;
-        let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
+        let turns = self.read(&call.session)?.map(|archived| archived.turns).unwrap_or_default();
         let message = user_message(turns.len());
         self.append_live(&call.session, &first_lines(&call, &live, turns.is_empty(), &message))?;
         link.inserted(&message, &Meta::new()).await;
@@ -306,8 +306,8 @@ fn last_lines(turn: DemoTurn, reason: Option<&StopReason>) -> Vec<ArchiveLine> {
 }
 
 /// Updates to send before the reply to a load, and updates to send after it.
-fn replay(kept: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
-    let mut turns = kept.turns;
+fn replay(archived: ArchiveSession, how: DemoReplayMode) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
+    let mut turns = archived.turns;
     match how {
         DemoReplayMode::Full | DemoReplayMode::Late => {}
         DemoReplayMode::Partial => drop(turns.drain(..turns.len().saturating_sub(1))),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_is_not_used_after_initialize_goes_soon() {
+    async fn connection_unused_after_initialize_is_closed_soon() {
         let ((peer, _incoming), _host) = memory(WireLimits::default());
         let connection = HttpConnection::new(None, peer);
         let began = Instant::now();

@@ -145,7 +145,7 @@ mod system {
    bad row";
 
         #[test]
-        fn the_far_end_of_a_socket_is_found_by_both_its_addresses() {
+        fn peer_of_a_socket_is_found_by_both_its_addresses() {
             let find = |theirs: &str, ours: &str| {
                 Listed::find(
                     LIST,

@@ -96,7 +96,7 @@ pub(crate) fn report_kept_settings(meta: &SessionMeta, console: &mut Console<'_>
         (meta.mcp_servers, "MCP servers", "--mcp-config"),
         (meta.additional_directories, "additional directories", "--add-dir"),
     ];
-    for (_, what, flag) in brought.into_iter().filter(|(kept, ..)| kept.is_some()) {
+    for (_, what, flag) in brought.into_iter().filter(|(value, ..)| value.is_some()) {
         console.notice(&format!(
             "the agent keeps the {what} that it has, since it is busy, another client uses the session, or it could not \
              restore the session; repeat {flag} with a later prompt, or with sessions new"

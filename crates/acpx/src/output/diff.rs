@@ -97,12 +97,12 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     input.update_after(new.iter().copied());
     let mut diff = Diff::compute(Algorithm::Histogram, &input);
     diff.postprocess_no_heuristic(&input);
-    let place = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+    let line_index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let (mut lines, mut at) = (Vec::with_capacity(new.len()), 0);
     for hunk in diff.hunks() {
         let (before, after) = (
-            place(hunk.before.start)..place(hunk.before.end),
-            place(hunk.after.start)..place(hunk.after.end),
+            line_index(hunk.before.start)..line_index(hunk.before.end),
+            line_index(hunk.after.start)..line_index(hunk.after.end),
         );
         lines.extend(old[at..before.start].iter().copied().map(DiffLine::Same));
         at = before.end;

@@ -176,10 +176,11 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
         // The directory and the environment determine the effect.
-        let place = input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", agent_text(cwd)));
+        let cwd_line =
+            input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", agent_text(cwd)));
         let with = variables(input).map(|variables| format!("with {variables}\n"));
         let line = format!("$ {}\n", shorten(&command, INPUT_CHARS));
-        return indented(&[line, place.unwrap_or_default(), with.unwrap_or_default()].concat());
+        return indented(&[line, cwd_line.unwrap_or_default(), with.unwrap_or_default()].concat());
     }
     let unshown = match input {
         Value::Object(members) => Value::Object(unshown(members, diffs)),

@@ -11,12 +11,12 @@ use super::InputError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BlockProblem {
     /// A member is missing or has the wrong form.
-    #[error("prompt[{index}]{place} must be {expected}")]
+    #[error("prompt[{index}]{member} must be {expected}")]
     Wrong {
         /// Index of the block, from 0.
         index: usize,
         /// Path of the member in the block.
-        place: &'static str,
+        member: &'static str,
         /// The expected form.
         expected: &'static str,
     },
@@ -74,7 +74,7 @@ fn both(text: &str, words: &str) -> Arc<str> {
 }
 
 fn check(index: usize, block: &str) -> Result<(), BlockProblem> {
-    let wrong = |place, expected| BlockProblem::Wrong { index, place, expected };
+    let wrong = |member, expected| BlockProblem::Wrong { index, member, expected };
     let Ok(Value::Object(block)) = serde_json::from_str(block) else { return Err(wrong("", "an object")) };
     let Some(kind) = text(&block, "type") else { return Err(wrong(".type", "a string")) };
     match kind {

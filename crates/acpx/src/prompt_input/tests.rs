@@ -54,7 +54,7 @@ fn prompt_comes_from_words_or_stdin() {
 }
 
 #[test]
-fn stdin_goes_along_as_a_file_and_can_be_read_once() {
+fn stdin_is_attached_as_a_file_and_read_once() {
     let along = |said: &[&str], file, attachments| PromptWords { attachments, ..words(said, file) };
     let resource = || PromptAttachment::Resource(STDIN.into());
     let block = serde_json::json!({ "type": "resource", "resource": {

@@ -81,7 +81,7 @@ pub(crate) struct HostSession<'a> {
 
 /// The next thing to handle.
 enum HostSessionEvent {
-    Said(HostMessage),
+    Message(HostMessage),
     Stop(InterruptReason),
     /// The deadline has passed.
     Waited,
@@ -185,14 +185,14 @@ impl<'a> HostSession<'a> {
     pub(crate) async fn show_events(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
         loop {
             match self.next_event(client, None).await? {
-                HostSessionEvent::Said(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
-                HostSessionEvent::Said(
+                HostSessionEvent::Message(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
+                HostSessionEvent::Message(
                     HostMessage::WatchEnded { error: Some(refusal), .. }
                     | HostMessage::Answer { result: Err(refusal), .. },
                 ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
-                HostSessionEvent::Said(_) | HostSessionEvent::Waited => {}
+                HostSessionEvent::Message(_) | HostSessionEvent::Waited => {}
                 HostSessionEvent::Stop(stop) => return Err(HostSessionError::Stopped(stop)),
                 HostSessionEvent::Unwritable => {
                     return self.unwritable.take().map_or(Ok(()), |error| Err(error.into()));
@@ -284,10 +284,10 @@ impl<'a> HostSession<'a> {
         let mut looking = None;
         loop {
             match self.next_event(client, Some(notice_at)).await? {
-                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == request => {
+                HostSessionEvent::Message(HostMessage::Answer { id, result }) if id == request => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                HostSessionEvent::Said(HostMessage::Answer { id, result })
+                HostSessionEvent::Message(HostMessage::Answer { id, result })
                     if Some(&id) == looking.as_ref() =>
                 {
                     looking = None;
@@ -296,7 +296,7 @@ impl<'a> HostSession<'a> {
                     slow = notice.unwrap_or(slow);
                     self.console.banner(&slow);
                 }
-                HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable => {}
                 HostSessionEvent::Stop(stop) => return Err(HostSessionError::stopped(stop, &slow)),
                 HostSessionEvent::Waited => {
                     notice_at = Instant::now() + STILL_SLOW;
@@ -375,17 +375,19 @@ impl<'a> HostSession<'a> {
                 event => event?,
             };
             match event {
-                HostSessionEvent::Said(HostMessage::Answer { id, result }) if id == request => {
+                HostSessionEvent::Message(HostMessage::Answer { id, result }) if id == request => {
                     return self.prompt_answered(result);
                 }
-                HostSessionEvent::Said(HostMessage::Accepted { request, .. }) if self.is_ours(&request) => {
+                HostSessionEvent::Message(HostMessage::Accepted { request, .. })
+                    if self.is_ours(&request) =>
+                {
                     if asking.wait == Wait::JustQueue {
                         return Ok(PromptOutcome::Queued);
                     }
                     accepted = true;
                     notice_at = Some(Instant::now() + SLOW);
                 }
-                HostSessionEvent::Said(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable => {}
                 HostSessionEvent::Waited if until.is_none() => {
                     if notice_at.take().is_some() && !self.has_begun() {
                         self.console.banner(QUEUED);
@@ -437,9 +439,9 @@ impl<'a> HostSession<'a> {
     ) -> Result<HostSessionEvent, HostSessionError> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
-            let said = if let Some(said) = ready {
+            let message = if let Some(message) = ready {
                 self.burst += 1;
-                said
+                message
             } else {
                 self.burst = 0;
                 if !self.flushed() {
@@ -453,7 +455,7 @@ impl<'a> HostSession<'a> {
                         Some(stop) => return Ok(self.stop(stop)),
                         None => continue,
                     },
-                    said = client.next() => said.ok_or(HostSessionError::Lost)?,
+                    message = client.next() => message.ok_or(HostSessionError::Lost)?,
                     stop = self.interrupts.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(HostSessionEvent::Waited),
                     () = sleep_until(self.silent_at) => match self.probe(client).await? {
@@ -463,7 +465,7 @@ impl<'a> HostSession<'a> {
                 }
             };
             self.reset_silence();
-            match said {
+            match message {
                 HostMessage::Event(event) => {
                     let unsent = self.unsent(&event).await?;
                     if let Err(error) = self.show(&event, unsent.as_ref()) {
@@ -495,7 +497,7 @@ impl<'a> HostSession<'a> {
                         prompter.withdraw(&id);
                     }
                 }
-                other => return Ok(HostSessionEvent::Said(other)),
+                other => return Ok(HostSessionEvent::Message(other)),
             }
         }
     }
@@ -583,9 +585,9 @@ pub(crate) async fn unsent_turn(
     record: &RecordId,
 ) -> Result<Option<Turn>, StoreError> {
     let Some((turn, is_begun)) = view.ends_without_prompt(event) else { return Ok(None) };
-    let kept = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+    let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
     // A turn that began before the view did is taken as sent.
-    if !is_begun && kept.has_begun(turn).await? {
+    if !is_begun && events.has_begun(turn).await? {
         return Ok(None);
     }
     store.turn_numbered(record.clone(), turn).await

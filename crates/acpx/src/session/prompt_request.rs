@@ -186,7 +186,7 @@ impl PromptSubmission {
 
 impl PromptCompletion {
     /// The result of a stored turn, for a command that lost its host.
-    pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
+    pub(crate) fn stored(turn: &Turn, identity: SessionIdentity) -> Self {
         let result = PromptResult::of_turn(identity.into(), turn, None).with_denial();
         Self { exit: result.exit(), result }
     }
@@ -312,9 +312,9 @@ mod tests {
             result.error.and_then(|error| error.hint)
         };
         let more = "give it more time with --timeout; what was said beyond this is";
-        let (kept, lost) =
+        let (stored, lost) =
             (format!("{more} kept: acpx x"), format!("{more} not shown, and nothing of it is kept"));
-        assert_eq!(hints("TIMEOUT", Some("acpx x")), Some(kept));
+        assert_eq!(hints("TIMEOUT", Some("acpx x")), Some(stored));
         assert_eq!(hints("TIMEOUT", None), Some(lost));
         // An unsent turn has no output.
         assert_eq!(hints("AGENT_DIED", Some("acpx x")).as_deref(), ErrorCode::AgentDied.hint());

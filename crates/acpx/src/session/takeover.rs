@@ -111,13 +111,13 @@ pub(crate) async fn take(
 ) -> Result<ImportMeta, CliError> {
     let deadline = Instant::now() + TAKEOVER_TIMEOUT;
     loop {
-        let asked = session.retry_on_lost_host(async |session| {
+        let imported = session.retry_on_lost_host(async |session| {
             let Some(mut client) = session.during(locator.running()).await? else { return Ok(None) };
             let dry_run = mode == ImportMode::DryRun;
             let params = ImportParams { directory: directory.to_owned(), dry_run, agents: agents.to_owned() };
             session.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
         });
-        if let Some(report) = asked.await? {
+        if let Some(report) = imported.await? {
             return Ok(report);
         }
         if let Some(_alone) = HostLock::try_take(&locator.paths)? {

@@ -253,7 +253,7 @@ impl TerminalPrompter {
     }
 
     /// Records tool calls from an event and drops completed forms.
-    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
+    pub(crate) fn on_event(&mut self, event: &WatchedEvent) {
         self.calls.on_event(event);
         if let Some(elicitation) = completed(event) {
             self.complete(&elicitation);

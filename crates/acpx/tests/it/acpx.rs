@@ -69,8 +69,8 @@ impl Place {
         self.home.join("home")
     }
 
-    /// A path beside the home and the directory to work in.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+    /// A path next to the home and the working directory.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.home.join(name)
     }
 
@@ -134,7 +134,7 @@ impl Place {
     }
 
     /// Runs a command with this text on its stdin.
-    pub(crate) fn acpx_told(&self, stdin: &str, arguments: &[&str]) -> Done {
+    pub(crate) fn acpx_with_stdin(&self, stdin: &str, arguments: &[&str]) -> Done {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -42,7 +42,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let resume = ResumeParams::new(&record, settings, None, meta);
         let mut session =
             HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
-        let asked = session.retry_on_lost_host(async |session| {
+        let deleted = session.retry_on_lost_host(async |session| {
             let mut client = session.host(&locator).await?;
             match session.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
                 // A session that cannot be resumed, for instance because its directory is missing, can still be
@@ -52,7 +52,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             }
             session.call::<Deleted>(&mut client, "session/delete", &params).await
         });
-        let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
+        let Deleted { meta } = deleted.await.map_err(|error| error.about(record.identity()))?;
         let kept_by_agent = meta.map(|AcpxMeta { acpx }| acpx.kept_by_agent);
         Ok(output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?)
     })

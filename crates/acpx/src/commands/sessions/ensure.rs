@@ -70,9 +70,9 @@ async fn apply(
         output::awake(how, console);
         output::unmet(&meta.agent.unmet_settings, console);
     }
-    let mut not_applied = not_taken(&meta);
+    let mut not_applied = not_applied(&meta);
     if let Some(wanted) = wants_newer(options, record)
-        && !is_spoken(record, wanted).await?
+        && !has_protocol(record, wanted).await?
     {
         output::report_kept_version(wanted, console);
         not_applied.push("--protocol");
@@ -81,15 +81,15 @@ async fn apply(
 }
 
 /// The flags without effect, since the agent keeps what it has.
-pub(super) fn not_taken(meta: &SessionMeta) -> Vec<&'static str> {
-    let kept = [(meta.mcp_servers, "--mcp-config"), (meta.additional_directories, "--add-dir")];
-    kept.into_iter().filter(|(kept, _)| kept.is_some()).map(|(_, flag)| flag).collect()
+pub(super) fn not_applied(meta: &SessionMeta) -> Vec<&'static str> {
+    let unchanged = [(meta.mcp_servers, "--mcp-config"), (meta.additional_directories, "--add-dir")];
+    unchanged.into_iter().filter(|(state, _)| state.is_some()).map(|(_, flag)| flag).collect()
 }
 
 /// Whether the record now has this protocol version for its agent.
-async fn is_spoken(record: &Record, wanted: ProtocolVersion) -> Result<bool, CliError> {
-    let kept = RecordLookup::open()?;
-    let Some(store) = kept.store() else { return Ok(false) };
+async fn has_protocol(record: &Record, wanted: ProtocolVersion) -> Result<bool, CliError> {
+    let lookup = RecordLookup::open()?;
+    let Some(store) = lookup.store() else { return Ok(false) };
     let now = store.record(record.id.clone()).await?;
     Ok(now.is_some_and(|now| now.agent.protocol >= wanted))
 }

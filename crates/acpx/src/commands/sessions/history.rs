@@ -20,19 +20,19 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(),
     block_on(async {
         let lookup = RecordLookup::open()?;
         let (record, store) = lookup.need(settings, "history").await?;
-        let mut said = History::new(record.id.clone());
+        let mut conversation = History::new(record.id.clone());
         let mut from = Seq::FIRST;
         loop {
             let events = store.events(record.id.clone(), from, PAGE).await?;
             let Some(last) = events.last() else { break };
             from = last.seq.next();
             for event in &events {
-                said.apply(event);
+                conversation.apply(event);
             }
         }
-        for turn in said.silent_turns() {
+        for turn in conversation.silent_turns() {
             if let Some(turn) = store.turn_numbered(record.id.clone(), turn).await? {
-                said.add_unsent(&turn);
+                conversation.add_unsent(&turn);
             }
         }
         // Turns that were sent by a dead host, or to a dead agent, are interrupted.
@@ -40,10 +40,10 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(),
         for (turn, at) in
             left_turns(store, &record.id, |record| agent_lives(record, &paths) && listens(&paths)).await?
         {
-            said.add_interrupted(turn, at);
+            conversation.add_interrupted(turn, at);
         }
         let mut console = Console::of_program(settings.mode);
-        Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
+        Ok(history(&record.identity(), &conversation, limit.get(), &mut console)?)
     })
 }
 

@@ -3,7 +3,7 @@
 use acpx_core::model::{RecordId, SessionName};
 use acpx_core::protocol::meta::{NewMeta, ShellMeta};
 
-use super::ensure::not_taken;
+use super::ensure::not_applied;
 use crate::cli::CliOptions;
 use crate::commands::host_request::{StartedSession, start_session};
 use crate::config::Config;
@@ -45,11 +45,11 @@ pub(super) fn make(
             output::created(SessionLabel { record, name, cwd }, &settings.agent, &mut console);
         }
         output::report_kept_settings(&meta, &mut console);
-        let not_taken = not_taken(&meta);
+        let not_applied = not_applied(&meta);
         let how = match (is_ensure, meta.created) {
             (false, _) => EnsureOrigin::New { replaced: replaced.as_ref() },
             (true, true) => EnsureOrigin::Created,
-            (true, false) => EnsureOrigin::Existing { not_applied: &not_taken },
+            (true, false) => EnsureOrigin::Existing { not_applied: &not_applied },
         };
         Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
     })

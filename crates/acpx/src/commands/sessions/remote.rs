@@ -23,15 +23,16 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListArgs) -> Result<(), 
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
-        let kept = all(&filter).await?;
+        let records = all(&filter).await?;
         let mut interrupts = InterruptWatcher::new(settings.timeout)?;
-        let asked = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
+        let request = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent.label());
-        let page = interrupts.during_start(&slow, &mut console, asked).await?;
+        let page = interrupts.during_start(&slow, &mut console, request).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
-        let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept, settings)).collect();
+        let rows: Vec<ListRow<'_>> =
+            sessions.iter().map(|session| row(session, &records, settings)).collect();
         Ok(remote_list(&rows, next.as_deref(), &mut console)?)
     })
 }
@@ -76,8 +77,8 @@ async fn ask(
 }
 
 /// Shows a session that has a record as that record.
-fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &CommandSettings) -> ListRow<'a> {
-    match kept.iter().find(|record| record.lineage.current().session == session.session) {
+fn row<'a>(session: &ListedSession, records: &'a [Record], settings: &CommandSettings) -> ListRow<'a> {
+    match records.iter().find(|record| record.lineage.current().session == session.session) {
         Some(record) => ListRow::Kept(record),
         None => ListRow::Remote(RemoteSessionRow {
             session: session.session.clone(),

@@ -41,7 +41,7 @@ async fn follow(
         return replay::show(settings, record, &store, next).await;
     }
     let next = match from {
-        Some(place) => events.find(place).await?,
+        Some(position) => events.find(position).await?,
         None => record.last_seq.map_or(Seq::FIRST, Seq::next),
     };
     output::watching(SessionLabel::of(record), &beginning(from), &mut console);

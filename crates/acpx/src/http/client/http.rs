@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acpx_core::acp::session_of;
 use acpx_core::sync::Lock;
-use acpx_core::wire::{Body as Said, Peer, RpcId, RpcMessage};
+use acpx_core::wire::{Body as RpcBody, Peer, RpcId, RpcMessage};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming as Body;
 use hyper::header::HeaderValue;
@@ -125,7 +125,7 @@ impl RelayConnection<'_> {
         {
             self.open_stream(Some(session.clone())).await?;
         }
-        if let Said::Request { id, method, .. } = message.body() {
+        if let RpcBody::Request { id, method, .. } = message.body() {
             match (method.as_ref(), &session) {
                 ("session/new" | "session/fork", _) => {
                     self.begins.0.lock().insert(id.clone());
@@ -141,9 +141,9 @@ impl RelayConnection<'_> {
             }
         }
         let headers = self.headers(session.as_deref())?;
-        let asked =
+        let request =
             RelayRequest { method: Method::POST, headers: &headers, body: message.line().to_string() };
-        let RelayResponse { response, .. } = self.relay.ask(asked).await?;
+        let RelayResponse { response, .. } = self.relay.ask(request).await?;
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::OK => Ok(()),
             _ => Err(self.relay.refused(response).await),
@@ -158,8 +158,8 @@ impl RelayConnection<'_> {
             return Ok(());
         }
         let headers = self.headers(session.as_deref())?;
-        let asked = RelayRequest { method: Method::GET, headers: &headers, body: String::new() };
-        let RelayResponse { response, line } = self.relay.ask(asked).await?;
+        let request = RelayRequest { method: Method::GET, headers: &headers, body: String::new() };
+        let RelayResponse { response, line } = self.relay.ask(request).await?;
         if response.status() != StatusCode::OK {
             return Err(self.relay.refused(response).await);
         }
@@ -200,8 +200,8 @@ impl RelayConnection<'_> {
     async fn end(mut self) {
         self.streams.shutdown().await;
         let headers = [(CONNECTION, self.connection.clone())];
-        let asked = RelayRequest { method: Method::DELETE, headers: &headers, body: String::new() };
-        drop(timeout(CLOSE_TIMEOUT, self.relay.ask(asked)).await);
+        let request = RelayRequest { method: Method::DELETE, headers: &headers, body: String::new() };
+        drop(timeout(CLOSE_TIMEOUT, self.relay.ask(request)).await);
     }
 }
 

@@ -233,7 +233,7 @@ impl RelayConnector {
             last.abort();
         }
         let why = self.why.lock().take();
-        let address = self.relay.place();
+        let address = self.relay.address();
         let given_up = |why| RelayError::GivenUp { address: address.clone(), why: Box::new(why) };
         match (why, done) {
             (None, Ok(())) => Ok(()),
@@ -274,7 +274,7 @@ impl Relay {
     /// Opens a connection; the flag is true if it speaks HTTP/2.
     async fn connect(&self) -> Result<(Box<dyn ByteStream>, bool), RelayError> {
         let (host, port) = (self.address.host(), self.address.port());
-        let unreachable = |source| RelayError::Unreachable { address: self.place(), source };
+        let unreachable = |source| RelayError::Unreachable { address: self.address(), source };
         let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
         // Messages are small and latency-sensitive, so do not batch them.
         drop(stream.set_nodelay(true));
@@ -290,7 +290,7 @@ impl Relay {
             let reason = source.get_ref().and_then(|reason| reason.downcast_ref::<rustls::Error>());
             match reason {
                 Some(rustls::Error::InvalidCertificate(_)) => {
-                    RelayError::Untrusted { address: self.place(), source }
+                    RelayError::Untrusted { address: self.address(), source }
                 }
                 _ => unreachable(source),
             }
@@ -300,20 +300,20 @@ impl Relay {
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, RelayError> {
-        timeout(PEER_TIMEOUT, work).await.map_err(|_| RelayError::Silent { address: self.place() })
+        timeout(PEER_TIMEOUT, work).await.map_err(|_| RelayError::Silent { address: self.address() })
     }
 
     fn foreign(&self, problem: &dyn fmt::Display) -> RelayError {
-        RelayError::Foreign { address: self.place(), problem: self.hide(&problem.to_string()) }
+        RelayError::Foreign { address: self.address(), problem: self.hide(&problem.to_string()) }
     }
 
     fn lost(&self, reason: &dyn fmt::Display) -> RelayError {
-        RelayError::Lost { address: self.place(), reason: self.hide(&reason.to_string()) }
+        RelayError::Lost { address: self.address(), reason: self.hide(&reason.to_string()) }
     }
 
     fn refused_with(&self, status: StatusCode, words: &str) -> RelayError {
         let with_token = self.token.is_some();
-        RelayError::Refused { address: self.place(), status, words: self.hide(words), with_token }
+        RelayError::Refused { address: self.address(), status, words: self.hide(words), with_token }
     }
 
     /// The remote machine's message, with the token masked in case it echoes that.
@@ -324,7 +324,7 @@ impl Relay {
         }
     }
 
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         self.address.to_string()
     }
 }

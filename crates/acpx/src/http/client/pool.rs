@@ -76,9 +76,9 @@ pub(super) struct RelayResponse {
 impl Relay {
     /// Sends a request. If the reused connection was closed while idle and the request did not leave, retries once on a
     /// new one.
-    pub(super) async fn ask(&self, asked: RelayRequest<'_>) -> Result<RelayResponse, RelayError> {
+    pub(super) async fn ask(&self, relay_request: RelayRequest<'_>) -> Result<RelayResponse, RelayError> {
         let mut reused = self.line.lock().await;
-        let is_stream = asked.method == Method::GET;
+        let is_stream = relay_request.method == Method::GET;
         let known = reused.take().filter(RequestConnection::is_open);
         let is_known = known.is_some();
         let mut line = match known {
@@ -89,17 +89,17 @@ impl Relay {
             *reused = Some(line);
             drop(reused);
             let mut own = self.dial().await?;
-            let request = self.request(&asked, &own)?;
+            let request = self.request(&relay_request, &own)?;
             let sent = self.sent(&mut own, request).await?;
             let response = sent.map_err(|error| self.lost(&error.into_error()))?;
             return Ok(self.answered(response, Some(own)));
         }
-        let request = self.request(&asked, &line)?;
+        let request = self.request(&relay_request, &line)?;
         let mut sent = self.sent(&mut line, request).await?;
         let has_left = |error: &mut TrySendError<Request<ChunkedBody>>| error.take_message().is_none();
         if is_known && sent.as_mut().is_err_and(|error| !has_left(error)) {
             line = self.dial().await?;
-            let request = self.request(&asked, &line)?;
+            let request = self.request(&relay_request, &line)?;
             sent = self.sent(&mut line, request).await?;
         }
         let response = sent.map_err(|error| self.lost(&error.into_error()))?;
@@ -115,7 +115,7 @@ impl Relay {
     ) -> Result<Result<Response<Body>, TrySendError<Request<ChunkedBody>>>, RelayError> {
         let taken = request.body().taken();
         let sent = taken.while_moving(PEER_TIMEOUT, line.send(request)).await;
-        sent.ok_or_else(|| RelayError::Silent { address: self.place() })
+        sent.ok_or_else(|| RelayError::Silent { address: self.address() })
     }
 
     fn answered(&self, response: Response<Body>, line: Option<RequestConnection>) -> RelayResponse {
@@ -156,10 +156,10 @@ impl Relay {
 
     fn request(
         &self,
-        asked: &RelayRequest<'_>,
+        relay_request: &RelayRequest<'_>,
         line: &RequestConnection,
     ) -> Result<Request<ChunkedBody>, RelayError> {
-        let mut request = Request::new(ChunkedBody::new(asked.body.clone()));
+        let mut request = Request::new(ChunkedBody::new(relay_request.body.clone()));
         let address = &self.address;
         let headers = request.headers_mut();
         let uri = if line.takes_many() {
@@ -169,9 +169,10 @@ impl Relay {
             headers.insert(HOST, host);
             address.path().to_owned()
         };
-        let accept = if asked.method == Method::GET { "text/event-stream" } else { "application/json" };
+        let accept =
+            if relay_request.method == Method::GET { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        if asked.method == Method::POST {
+        if relay_request.method == Method::POST {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(token) = &self.token {
@@ -180,9 +181,9 @@ impl Relay {
         if let Some(cookies) = self.cookies.lock().header() {
             headers.insert(COOKIE, cookies);
         }
-        headers.extend(asked.headers.iter().cloned());
+        headers.extend(relay_request.headers.iter().cloned());
         *request.uri_mut() = uri.parse().map_err(|error| self.foreign(&error))?;
-        *request.method_mut() = asked.method.clone();
+        *request.method_mut() = relay_request.method.clone();
         Ok(request)
     }
 }
@@ -224,15 +225,16 @@ mod tests {
             far
         };
         let began = tokio::time::Instant::now();
-        let asked = RelayRequest { method: Method::POST, headers: &[], body };
-        let (answer, _far) = tokio::join!(slow.ask(asked), reading);
+        let relay_request = RelayRequest { method: Method::POST, headers: &[], body };
+        let (answer, _far) = tokio::join!(slow.ask(relay_request), reading);
         assert_eq!(answer.unwrap().response.status(), 202);
         assert!(began.elapsed() > PEER_TIMEOUT * 2, "{:?}", began.elapsed());
 
         let (near, _unread) = duplex(1024);
         let stuck = relay(near).await;
-        let asked = RelayRequest { method: Method::POST, headers: &[], body: "x".repeat(1024 * 1024) };
-        let error = stuck.ask(asked).await.map(|answer| answer.response.status()).unwrap_err();
+        let relay_request =
+            RelayRequest { method: Method::POST, headers: &[], body: "x".repeat(1024 * 1024) };
+        let error = stuck.ask(relay_request).await.map(|answer| answer.response.status()).unwrap_err();
         assert_eq!(error.to_string(), "http://127.0.0.1:7/acp does not answer");
     }
 }

@@ -75,10 +75,10 @@ impl<'a> HostSession<'a> {
         if !is_close(event) {
             return Ok(());
         }
-        let kept = store.record(record.clone()).await?;
+        let stored = store.record(record.clone()).await?;
         let is_there = |record: &Record| !matches!(record.lifecycle, Lifecycle::Deleted { .. });
         // Write pending output first.
-        if kept.as_ref().is_some_and(is_there) && self.flushed() {
+        if stored.as_ref().is_some_and(is_there) && self.flushed() {
             output::watched_closed(self.console);
         }
         Ok(())
@@ -148,7 +148,7 @@ impl<'a> HostSession<'a> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         if let Some(prompter) = &mut self.prompter {
-            prompter.saw(event);
+            prompter.on_event(event);
         }
         let (view, request, turn) = match &mut shown.what {
             DisplayScope::All { view, .. } => {

@@ -18,7 +18,7 @@ struct Case {
 }
 
 fn cases(place: &Place) -> Vec<Case> {
-    let file = place.beside("not-a-program");
+    let file = place.path_of("not-a-program");
     std::fs::write(&file, "text").unwrap();
     let line = |words: &str| vec!["--agent".to_owned(), words.to_owned()];
     let played = |script: &Script| line(&place.scripted(script).join(" "));

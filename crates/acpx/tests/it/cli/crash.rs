@@ -314,7 +314,7 @@ fn killed_exec_leaves_no_agent_process() {
 #[test]
 fn status_is_dead_only_while_the_agents_program_cannot_be_started() {
     let place = Place::new();
-    let program = place.beside("agent");
+    let program = place.path_of("agent");
     let link = || std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_acpx"), &program).unwrap();
     link();
     let argv = json!({ "argv": [program.to_str().unwrap(), "demo-agent"] });

@@ -73,7 +73,7 @@ fn doctor_reports_each_problem_with_a_hint_and_continues() {
 #[test]
 fn doctor_fails_for_a_home_that_cannot_be_created_and_creates_none() {
     let place = Place::new();
-    let file = place.beside("file");
+    let file = place.path_of("file");
     fs::write(&file, "text").unwrap();
     let look = |home: &std::path::Path| {
         findings(&Done::of(place.command(&["--format", "json", "doctor"]).env("ACPX_HOME", home))).0
@@ -81,7 +81,7 @@ fn doctor_fails_for_a_home_that_cannot_be_created_and_creates_none() {
     let found = look(&file.join("a/b"));
     let words = format!("{0}/a/b is not there, and no directory can be made in {0}", file.display());
     assert_eq!((level(&found, "home"), detail(&found, "home")), ("fail", words.as_str()));
-    let coming = place.beside("c");
+    let coming = place.path_of("c");
     let found = look(&coming.join("d"));
     assert_eq!((level(&found, "home"), coming.exists()), ("ok", false), "{found:?}");
 }
@@ -128,7 +128,7 @@ fn doctor_reports_invalid_configuration_and_missing_directories() {
     let script = r#"rmdir "$PWD"; exec "$0" --format json doctor"#;
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_acpx")]).current_dir(&nowhere);
-    let shell = shell.env("ACPX_HOME", place.acpx_home()).env("XDG_RUNTIME_DIR", place.beside("run"));
+    let shell = shell.env("ACPX_HOME", place.acpx_home()).env("XDG_RUNTIME_DIR", place.path_of("run"));
     let (found, _) = findings(&Done::of(shell));
     assert_eq!(level(&found, "directory"), "fail", "{found:?}");
 }

@@ -39,8 +39,8 @@ fn exec_prints_three_formats_and_leaves_no_record_and_no_process() {
     assert!(is_untouched(&place));
 }
 
-/// What an agent was told after its prompt.
-fn told_last(capabilities: &Value) -> Vec<String> {
+/// The methods that an agent receives after its prompt.
+fn methods_after_prompt(capabilities: &Value) -> Vec<String> {
     let place = Place::new();
     let reply = || Script::new().reply(json!({}));
     let script = Script::new().initialize(json!({ "sessionCapabilities": capabilities })).serve([
@@ -59,9 +59,12 @@ fn told_last(capabilities: &Value) -> Vec<String> {
 
 #[test]
 fn exec_deletes_its_agents_session_where_the_agent_can() {
-    assert_eq!(told_last(&json!({"close": {}, "delete": {}})), ["session/close", "session/delete"]);
-    assert_eq!(told_last(&json!({"close": {}})), ["session/close"]);
-    assert_eq!(told_last(&json!({})), [""; 0]);
+    assert_eq!(
+        methods_after_prompt(&json!({"close": {}, "delete": {}})),
+        ["session/close", "session/delete"]
+    );
+    assert_eq!(methods_after_prompt(&json!({"close": {}})), ["session/close"]);
+    assert_eq!(methods_after_prompt(&json!({})), [""; 0]);
     let place = Place::new();
     let done = place.acpx(&["--format", "quiet", "demo", "exec", "hi"]);
     assert_eq!((done.out.as_str(), done.code), ("You said: hi\n", Some(0)));
@@ -136,7 +139,7 @@ fn exec_can_be_forbidden() {
 #[test]
 fn agent_in_exec_gets_the_callers_environment_and_the_directory_as_typed() {
     let place = Place::new();
-    let link = place.beside("link");
+    let link = place.path_of("link");
     std::os::unix::fs::symlink(place.work(), &link).unwrap();
     let done = place.acpx(&["--format", "json", "--cwd", link.to_str().unwrap(), "demo", "exec", "hi"]);
     let lines = done.lines();
@@ -147,7 +150,7 @@ fn agent_in_exec_gets_the_callers_environment_and_the_directory_as_typed() {
 #[test]
 fn agent_without_home_gets_the_home_of_the_password_database() {
     let place = Place::new();
-    let file = place.beside("home.txt");
+    let file = place.path_of("home.txt");
     let acpx = env!("CARGO_BIN_EXE_acpx");
     let agent = format!("sh -c 'printf %s \"$HOME\" >\"{}\"; exec \"{acpx}\" demo-agent'", file.display());
     let done = Done::of(place.command(&["--agent", &agent, "exec", "hello"]).env_remove("HOME"));

@@ -110,7 +110,7 @@ fn url_elicitation_completed_by_the_agent_needs_no_answer_on_the_terminal() {
     let complete =
         json!({ "jsonrpc": "2.0", "method": "elicitation/complete", "params": { "elicitationId": "e1" } });
     let place = Place::new();
-    let shown = place.beside("shown");
+    let shown = place.path_of("shown");
     let turn = Script::new()
         .line(&ask.to_string())
         .await_file(&shown)

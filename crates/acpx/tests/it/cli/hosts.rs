@@ -24,7 +24,7 @@ struct Other {
 
 impl Other {
     fn new(place: &Place, protocol: u32, live_sessions: u32) -> Self {
-        let directory = place.beside("other");
+        let directory = place.path_of("other");
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
         let socket = directory.join("host.sock");
@@ -169,7 +169,7 @@ fn a_host_of_any_version_can_be_stopped_and_restarted() {
 }
 
 #[test]
-fn an_older_host_without_work_is_replaced_unasked() {
+fn idle_older_host_is_replaced_automatically() {
     let place = Place::new();
     let mut other = Other::new(&place, 0, 0);
     let made = place.json(&["demo", "sessions", "new"]);

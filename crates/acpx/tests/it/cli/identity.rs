@@ -168,7 +168,7 @@ fn remote_list_distinguishes_our_records_from_other_sessions() {
 #[test]
 fn remote_list_of_a_directory_has_sessions_of_both_its_paths_once() {
     let place = Place::new();
-    let link = place.beside("link");
+    let link = place.path_of("link");
     std::os::unix::fs::symlink(place.work(), &link).unwrap();
     let (real, link) = (text(place.work().canonicalize().unwrap()), text(link));
     let row = |session: &str, cwd: &str| json!({ "sessionId": session, "cwd": cwd });

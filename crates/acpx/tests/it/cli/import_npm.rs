@@ -179,7 +179,7 @@ fn mode_set_in_npm_acpx_holds_after_the_import() {
 
 /// Runs npm acpx itself, in the place's home and directory.
 fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
-    let home = place.beside("user");
+    let home = place.path_of("user");
     fs::create_dir_all(&home).unwrap();
     if !home.join(".acpx").exists() {
         std::os::unix::fs::symlink(place.acpx_home(), home.join(".acpx")).unwrap();

@@ -182,12 +182,12 @@ fn unsupported_mcp_server_is_refused_once_and_not_for_every_prompt() {
     place.demo_with(&["--no-http"]);
     let far = json!({ "type": "http", "name": "far", "url": "http://127.0.0.1:9/", "headers": [] });
     std::fs::write(place.work().join("mcp.json"), json!({ "mcpServers": [far] }).to_string()).unwrap();
-    let beside = text(place.beside("beside"));
-    std::fs::create_dir(&beside).unwrap();
+    let path_of = text(place.path_of("beside"));
+    std::fs::create_dir(&path_of).unwrap();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "first"]);
     let refusals = [
-        ("--add-dir", beside.as_str(), "DIRECTORIES_UNSUPPORTED"),
+        ("--add-dir", path_of.as_str(), "DIRECTORIES_UNSUPPORTED"),
         ("--mcp-config", "mcp.json", "MCP_UNSUPPORTED"),
     ];
     for (flag, value, code) in refusals {

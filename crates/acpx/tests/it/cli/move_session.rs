@@ -104,11 +104,11 @@ fn failed_move_is_reported_and_changes_nothing() {
     let made = place.json(&["demo", "sessions", "new"]);
     let id = made["acpxRecordId"].as_str().unwrap();
 
-    let nowhere = text(place.beside("nowhere"));
+    let nowhere = text(place.path_of("nowhere"));
     let missing = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &nowhere]);
     assert_eq!((missing.failure().0.as_str(), missing.code), ("BAD_DIRECTORY", Some(2)), "{missing:?}");
 
-    let other = place.beside("other");
+    let other = place.path_of("other");
     fs::create_dir(&other).unwrap();
     let there = place.acpx_in(&other, &["--format", "json", "demo", "sessions", "new"]).json();
     let taken = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &text(&other)]);
@@ -121,7 +121,7 @@ fn failed_move_is_reported_and_changes_nothing() {
     assert_ne!(there["acpxRecordId"], made["acpxRecordId"]);
 
     // By its id it is moved wherever it was, and text says so in one line.
-    let third = place.beside("third");
+    let third = place.path_of("third");
     fs::create_dir(&third).unwrap();
     let said = place.acpx_in(&third, &["demo", "sessions", "move", id]);
     let (from, to) = (text(place.work()), text(&third));

@@ -129,7 +129,7 @@ fn closed_stdout_reader_ends_a_command_quietly() {
 fn into_head(place: &Place, arguments: &str, head: &str) -> String {
     let program = env!("CARGO_BIN_EXE_acpx");
     let mut shell = std::process::Command::new("sh");
-    let code = text(place.beside("code"));
+    let code = text(place.path_of("code"));
     let line = format!("{{ {program} {arguments} 2>&1; echo $? > {code}; }} | {head}; cat {code}");
     shell.args(["-c", &line]);
     let command = place.command(&[]);

@@ -262,7 +262,7 @@ fn answering_a_request_that_is_not_pending_fails_and_starts_nothing() {
 #[cfg_attr(not(target_os = "linux"), ignore = "only Linux tells what an agent has started")]
 fn programs_started_by_an_agent_approve_nothing_and_set_no_policy() {
     let place = Place::new();
-    let tried = ["approved", "prompted", "set", "executed"].map(|name| place.beside(name));
+    let tried = ["approved", "prompted", "set", "executed"].map(|name| place.path_of(name));
     let program = env!("CARGO_BIN_EXE_acpx");
     let inside = format!(
         r#"(until id=$("{program}" --format quiet pending) && [ -n "$id" ]; do sleep 0.02; done
@@ -298,7 +298,7 @@ fn programs_started_by_an_agent_approve_nothing_and_set_no_policy() {
 #[test]
 fn queued_prompt_that_outlives_its_host_keeps_its_permission_policy() {
     let place = Place::new();
-    let hold = place.beside("hold");
+    let hold = place.path_of("hold");
     let resume = json!({ "sessionCapabilities": { "resume": {} } });
     let script = Script::new()
         .initialize(resume.clone())

@@ -198,7 +198,7 @@ fn a_hostile_title_reaches_the_terminal_as_plain_text_in_one_line() {
 #[test]
 fn permission_request_answered_by_a_second_shell_ignores_later_input() {
     let place = Place::new();
-    let go = place.beside("go");
+    let go = place.path_of("go");
     let turn = Script::new()
         .request("session/request_permission", question(&edit()))
         .await_file(&go)
@@ -257,7 +257,7 @@ fn two_permission_requests_are_shown_one_at_a_time() {
         let method = "session/request_permission";
         json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
     };
-    let go = place.beside("go");
+    let go = place.path_of("go");
     let turn = Script::new().line(&ask("a")).line(&ask("b")).await_file(&go).end("end_turn");
     place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
     place.ok(&["scripted", "sessions", "new"]);
@@ -283,7 +283,7 @@ fn permission_request_is_shown_once_when_a_usage_update_follows() {
     params["sessionId"] = json!("s1");
     let ask =
         json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
-    let (asked, go) = (place.beside("asked"), place.beside("go"));
+    let (asked, go) = (place.path_of("asked"), place.path_of("go"));
     let turn = Script::new()
         .line(&ask.to_string())
         .await_file(&asked)
@@ -313,7 +313,7 @@ fn permission_request_is_shown_again_below_later_agent_output() {
     params["sessionId"] = json!("s1");
     let ask =
         json!({ "jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params });
-    let (asked, go) = (place.beside("asked"), place.beside("go"));
+    let (asked, go) = (place.path_of("asked"), place.path_of("go"));
     let turn = Script::new()
         .line(&ask.to_string())
         .await_file(&asked)

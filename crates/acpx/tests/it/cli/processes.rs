@@ -44,7 +44,7 @@ fn end(pid: u32) {
 fn daemon_ends_with_its_agent_and_is_named_unless_kept() {
     for keep in [false, true] {
         let (place, home) = (Place::new(), TempHome::new());
-        let file = place.beside("daemon");
+        let file = place.path_of("daemon");
         let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
         let argv = shell_agent(&shell, &home);
         let programs = if keep { json!(["sleep"]) } else { json!([]) };
@@ -74,7 +74,7 @@ fn daemon_ends_with_its_agent_and_is_named_unless_kept() {
 #[test]
 fn client_or_daemon_that_claims_to_be_a_host_is_not_trusted() {
     let (place, home) = (Place::new(), TempHome::new());
-    let file = place.beside("daemon");
+    let file = place.path_of("daemon");
     // Neither a word nor the lock of somebody else makes it one.
     for said in ["1".into(), place.acpx_home().join("host.lock")] {
         let daemon = format!("ACPX_HOST='{}' setsid sleep 600 >/dev/null 2>&1", said.display());
@@ -94,7 +94,7 @@ fn client_or_daemon_that_claims_to_be_a_host_is_not_trusted() {
 /// daemon outlives that.
 fn outlives(name: &str, command: &[&str], keep: &[&str]) -> bool {
     let (place, home) = (Place::new(), TempHome::new());
-    let (file, program) = (place.beside("daemon"), place.beside(name));
+    let (file, program) = (place.path_of("daemon"), place.path_of(name));
     std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
     // It is kept by its name, so it has to have that before its agent answers.
     let named = format!("until [ \"$(cat /proc/$!/comm)\" = {name} ]; do :; done");
@@ -136,12 +136,12 @@ fn host_started_from_an_agents_shell_outlives_that_agent_and_its_host() {
     inner.ok(&["demo", "sessions", "new"]);
     inner.ok(&["host", "stop"]);
     // The agent's shell prompts in a home of its own, which starts that home's host.
-    let done = outer.beside("done");
+    let done = outer.path_of("done");
     let shell = format!(
         "cd '{}' && ACPX_HOME='{}' XDG_RUNTIME_DIR='{}' '{}' demo prompt inside >/dev/null 2>&1; echo $$ >'{}'",
         inner.work().display(),
         inner.acpx_home().display(),
-        inner.beside("run").display(),
+        inner.path_of("run").display(),
         env!("CARGO_BIN_EXE_acpx"),
         done.display(),
     );
@@ -169,7 +169,7 @@ fn with_daemon(file: &Path, agent: Vec<String>) -> Vec<String> {
 /// An `exec` that is killed in the middle of its turn, and what it has left: a daemon of its agent, and the command of
 /// one of its terminals.
 fn left_by_a_killed_exec(place: &Place) -> [u32; 2] {
-    let [daemon, command] = ["daemon", "command"].map(|name| place.beside(name));
+    let [daemon, command] = ["daemon", "command"].map(|name| place.path_of(name));
     // The kernel kills the command itself with its holder, and not what that has started.
     let program = format!("sleep 600 & echo $! >'{}'; wait", command.display());
     let terminal = json!({ "sessionId": "s1", "command": "sh", "args": ["-c", program] });
@@ -193,10 +193,10 @@ fn next_exec_ends_leftovers_of_a_killed_exec_and_spares_running_ones() {
     let (place, home) = (Place::new(), TempHome::new());
     let hang = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
     let agent = scripted_agent_command(&hang, &home);
-    let argv = with_daemon(&place.beside("living"), agent);
+    let argv = with_daemon(&place.path_of("living"), agent);
     place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
     let running = place.start(&["shelly", "exec", "go"]);
-    let living = pid_in(&place.beside("living"));
+    let living = pid_in(&place.path_of("living"));
     let left = left_by_a_killed_exec(&place);
     place.ok(&["demo", "exec", "hello"]);
     assert_eq!(left.map(is_alive), [false; 2]);
@@ -220,7 +220,7 @@ fn next_host_ends_leftovers_of_a_killed_exec() {
 #[test]
 fn interrupt_while_leftovers_are_ended_stops_the_command_and_remembers_them() {
     let place = Place::new();
-    let [script, pid, told] = ["daemon.sh", "pid", "told"].map(|name| place.beside(name));
+    let [script, pid, told] = ["daemon.sh", "pid", "told"].map(|name| place.path_of(name));
     // It is told to go, says so, and does not.
     let program = format!(
         "trap 'echo >\"{}\"' TERM; echo $$ >'{}'; while :; do sleep 1; done",

@@ -44,12 +44,18 @@ fn prompt_is_read_from_words_a_file_or_stdin() {
     let place = begun();
     std::fs::write(place.work().join("prompt.md"), "from a file\n").unwrap();
     let table = [
-        (place.acpx_told("from stdin", &["--format", "quiet", "demo"]), "from stdin"),
-        (place.acpx_told("from stdin", &["--format", "quiet", "demo", "prompt", "-f", "-"]), "from stdin"),
+        (place.acpx_with_stdin("from stdin", &["--format", "quiet", "demo"]), "from stdin"),
+        (
+            place.acpx_with_stdin("from stdin", &["--format", "quiet", "demo", "prompt", "-f", "-"]),
+            "from stdin",
+        ),
         (place.acpx(&["--format", "quiet", "demo", "prompt", "--file", "prompt.md"]), "from a file"),
         (place.acpx(&["--format", "quiet", "demo", "--", "--is", "text"]), "--is text"),
         (place.acpx(&["--format", "quiet", "demo", "fix", "--this"]), "fix --this"),
-        (place.acpx_told(r#"[{"type":"text","text":"a block"}]"#, &["--format", "quiet", "demo"]), "a block"),
+        (
+            place.acpx_with_stdin(r#"[{"type":"text","text":"a block"}]"#, &["--format", "quiet", "demo"]),
+            "a block",
+        ),
     ];
     for (done, said) in table {
         assert!(done.out.starts_with(&format!("You said: {said}")), "{done:?}");
@@ -73,7 +79,7 @@ fn prompt_is_read_from_words_a_file_or_stdin() {
 fn prompt_content_the_agent_does_not_support_is_refused_before_sending() {
     let place = begun();
     let image = r#"[{"type":"image","mimeType":"image/png","data":"aGk="}]"#;
-    let refused = place.acpx_told(image, &["--format", "json", "demo"]);
+    let refused = place.acpx_with_stdin(image, &["--format", "json", "demo"]);
     let mut lines = refused.lines();
     let result = lines.pop().unwrap();
     assert_eq!(result["error"]["code"], "CONTENT_UNSUPPORTED", "{result}");
@@ -81,7 +87,7 @@ fn prompt_content_the_agent_does_not_support_is_refused_before_sending() {
     let told = (&error["code"], &error["data"]["acpxCode"], &error["data"]["detailCode"]);
     assert_eq!(told, (&json!(-32602), &json!("USAGE"), &json!("CONTENT_UNSUPPORTED")));
     assert_eq!(refused.code, Some(2));
-    let bad = place.acpx_told(r#"[{"type":"image"}]"#, &["--format", "json", "demo"]);
+    let bad = place.acpx_with_stdin(r#"[{"type":"image"}]"#, &["--format", "json", "demo"]);
     assert_eq!((bad.failure().0.as_str(), bad.code), ("BAD_PROMPT", Some(2)));
 }
 

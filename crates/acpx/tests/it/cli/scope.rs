@@ -17,13 +17,14 @@ fn id(value: &Value) -> String {
 fn session_is_found_by_the_real_path_of_its_directory() {
     let place = Place::new();
     let new = id(&place.json(&["demo", "sessions", "new"]));
-    let link = place.beside("link");
+    let link = place.path_of("link");
     std::os::unix::fs::symlink(place.work(), &link).unwrap();
     let found = place.acpx_in(&link, &["--format", "json", "demo", "status"]);
     assert_eq!(id(&found.json()), new);
     let by_flag = place.json(&["--cwd", &text(&link), "demo", "sessions", "ensure"]);
     assert_eq!((id(&by_flag), &by_flag["created"]), (new.clone(), &json!(false)));
-    let relative = place.acpx_in(&place.beside(""), &["--cwd", "work", "--format", "json", "demo", "status"]);
+    let relative =
+        place.acpx_in(&place.path_of(""), &["--cwd", "work", "--format", "json", "demo", "status"]);
     assert_eq!(id(&relative.json()), new);
 }
 
@@ -88,7 +89,7 @@ fn a_directory_has_a_session_for_each_name_and_one_without() {
 #[test]
 fn agent_whose_command_line_changed_keeps_its_sessions() {
     let place = Place::new();
-    let (old, new) = (place.beside("old-agent"), place.beside("new-agent"));
+    let (old, new) = (place.path_of("old-agent"), place.path_of("new-agent"));
     let configure = |program: &str| {
         let argv = [program, "demo-agent"];
         place.configure(&json!({ "agents": { "mine": { "argv": argv } } }).to_string());
@@ -263,7 +264,7 @@ fn error_without_a_session_names_the_searched_directories() {
 #[test]
 fn session_is_found_by_id_from_any_directory_even_when_closed() {
     let place = Place::new();
-    let elsewhere = place.beside("elsewhere");
+    let elsewhere = place.path_of("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let made = place.json(&["demo", "sessions", "new"]);
     let record = made["acpxRecordId"].as_str().unwrap();

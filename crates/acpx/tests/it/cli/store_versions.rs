@@ -57,7 +57,7 @@ fn a_store_of_a_newer_version_is_read_and_not_written() {
 #[test]
 fn file_that_is_no_store_is_left_unchanged() {
     let (place, store) = begun();
-    let kept = place.beside("kept.db");
+    let kept = place.path_of("kept.db");
     std::fs::rename(&store, &kept).unwrap();
     for (bytes, code) in
         [(Some("no store at all, and longer than a header"), "STORE_CORRUPT"), (None, "STORE_NOT_OPENED")]
@@ -160,7 +160,7 @@ fn session_lookup_reads_no_records_of_other_directories() {
     let (place, store) = begun();
     // Who reads this record sees that it is not as it was written.
     Connection::open(&store).unwrap().execute("UPDATE records SET title = 'another'", []).unwrap();
-    let elsewhere = place.beside("elsewhere");
+    let elsewhere = place.path_of("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let status = place.acpx_in(&elsewhere, &["--format", "json", "demo", "status"]);
     assert_eq!(status.json()["status"], "no-session", "{status:?}");

@@ -27,8 +27,8 @@ fn unresponsive_host_blocks_no_command() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "hello"]);
-    std::fs::create_dir(place.beside("old")).unwrap();
-    let old = text(place.beside("old"));
+    std::fs::create_dir(place.path_of("old")).unwrap();
+    let old = text(place.path_of("old"));
     let frozen = Frozen::new(place.host_pid());
     let lines: [&[&str]; 5] = [
         &["demo", "hello"],

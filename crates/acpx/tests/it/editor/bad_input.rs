@@ -40,9 +40,9 @@ fn garbage_is_counted_on_stderr_and_never_on_stdout() {
     for (said, words) in rows {
         let err = format!("[acpx] {words}\n");
         let expected = Done { out: String::new(), err: err.clone(), code: Some(0) };
-        assert_eq!(place.acpx_told(said, &["demo", "acp"]), expected);
+        assert_eq!(place.acpx_with_stdin(said, &["demo", "acp"]), expected);
         // What is answered was not passed over.
-        let Done { out, err: told, code } = place.acpx_told(&format!("[]\n{said}"), &["demo", "acp"]);
+        let Done { out, err: told, code } = place.acpx_with_stdin(&format!("[]\n{said}"), &["demo", "acp"]);
         assert!(out.contains("-32600"), "{out}");
         assert_eq!((told, code), (err, Some(0)));
     }
@@ -117,7 +117,7 @@ fn errors_before_the_protocol_begins_go_to_stderr_only() {
     let place = Place::new();
     place.configure("{ not JSON");
     for format in ["text", "json"] {
-        let Done { out, err, code } = place.acpx_told("", &["--format", format, "demo", "acp"]);
+        let Done { out, err, code } = place.acpx_with_stdin("", &["--format", format, "demo", "acp"]);
         assert_eq!((out.as_str(), code), ("", Some(1)), "{err}");
         assert!(err.contains("config.json"), "{err}");
     }

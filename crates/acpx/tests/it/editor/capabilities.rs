@@ -40,8 +40,8 @@ fn unsupported_mcp_server_is_refused_by_name_and_capability() {
 #[test]
 fn cached_initialize_result_needs_no_agent_start() {
     let place = Place::new();
-    let seen = place.beside("started");
-    let program = place.beside("agent.sh");
+    let seen = place.path_of("started");
+    let program = place.path_of("agent.sh");
     let script = format!(
         "#!/bin/sh\necho started >> {}\nexec {} demo-agent\n",
         seen.display(),

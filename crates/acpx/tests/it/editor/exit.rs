@@ -23,7 +23,7 @@ fn requests_before_the_end_of_stdin_are_answered() {
     let new = request(2, "session/new", &json!({ "cwd": place.work(), "mcpServers": [] }));
     // The second time the host is there already.
     for _ in 0..2 {
-        let done = place.acpx_told(&format!("{}{new}", initialize()), &["demo", "acp"]);
+        let done = place.acpx_with_stdin(&format!("{}{new}", initialize()), &["demo", "acp"]);
         assert_eq!((done.err.as_str(), done.code), ("", Some(0)));
         let answers: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let ids: Vec<&Value> =

@@ -88,7 +88,7 @@ fn host_kill_in_mid_turn_fails_only_the_running_prompt() {
 #[test]
 fn editor_gets_no_echo_of_its_prompt_after_a_host_kill() {
     let place = Place::new();
-    let asked = place.beside("asked");
+    let asked = place.path_of("asked");
     place.scripted(&Script::new().initialize(json!({})).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
         ("session/prompt", Script::new().touch(&asked).hang()),
@@ -197,7 +197,7 @@ fn each_request_fails_and_retries_when_no_host_can_start() {
     let session = editor.open(&place);
     let lock = place.acpx_home().join("acpx.db");
     let pid = place.host_pid();
-    let aside = place.beside("aside.db");
+    let aside = place.path_of("aside.db");
     kill_hard(pid);
     std::fs::rename(&lock, &aside).unwrap();
     std::fs::create_dir(&lock).unwrap();

@@ -36,7 +36,7 @@ fn odd_requests(place: &Place, mark: &str) -> Vec<String> {
 fn no_member_name_bypasses_the_ban_on_remote_clients_starting_programs() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
-    let mark = place.beside("mark");
+    let mark = place.path_of("mark");
     // What it says of itself in initialize counts as little as what it says later, said once or twice.
     let client = json!({ "agent": { "argv": ["touch", mark] } });
     let forged = [
@@ -73,7 +73,7 @@ fn no_member_name_bypasses_the_ban_on_remote_clients_starting_programs() {
 fn no_name_of_a_member_does_so_over_http() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
-    let mark = place.beside("mark");
+    let mark = place.path_of("mark");
     let poster = Poster::new(&served, None);
     let (_, mut connection) = poster.stream(None);
     for (index, line) in odd_requests(&place, &text(&mark)).into_iter().enumerate() {
@@ -155,7 +155,7 @@ fn remote_client_has_a_quota_of_working_sessions() {
 #[test]
 fn remote_client_quota_holds_for_prompts_to_slowly_starting_agents() {
     let place = Place::new();
-    let hold = place.beside("hold");
+    let hold = place.path_of("hold");
     let program = env!("CARGO_BIN_EXE_acpx");
     let wait = format!("while [ -e '{}' ]; do sleep 0.05; done; exec '{program}' demo-agent", text(&hold));
     place.configure(&json!({ "agents": { "demo": { "argv": ["sh", "-c", wait] } } }).to_string());
@@ -200,7 +200,7 @@ fn remote_client_quota_holds_for_prompts_to_slowly_starting_agents() {
 #[test]
 fn remote_client_deletes_a_session_that_only_the_agent_has() {
     let place = Place::new();
-    let mark = place.beside("deleted");
+    let mark = place.path_of("deleted");
     let script = Script::new()
         .initialize(json!({ "sessionCapabilities": { "list": {}, "delete": {} } }))
         .serve([("session/delete", Script::new().touch(&mark).reply(json!({})))]);

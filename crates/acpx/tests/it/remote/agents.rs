@@ -48,7 +48,7 @@ fn lives_a_session(url: impl Fn(&Served) -> String) {
 /// Loses the line to a far home in mid-turn, where the turn goes on and ends before there is another line.
 fn misses_nothing(url: impl Fn(&Served) -> String) {
     let (far, near) = (Place::new(), Place::new());
-    let gate = far.beside("gate");
+    let gate = far.path_of("gate");
     let turn = Script::new().say("before the loss\n").await_file(&gate).say("while it lasts").end("end_turn");
     let script = Script::new().initialize(json!({})).serve([
         ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
@@ -131,7 +131,7 @@ fn remote_agent_token_is_read_from_its_file_and_stored_nowhere() {
     let (far, near) = (Place::new(), Place::new());
     let secret = far.ok(&["token", "new"]);
     let served = Served::new(&far, &[]);
-    let file = near.beside("token");
+    let file = near.path_of("token");
     std::fs::write(&file, &secret).unwrap();
     let agents = json!({
         "far": { "url": served.websocket, "tokenFile": file },

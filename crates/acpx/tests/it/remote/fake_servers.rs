@@ -63,7 +63,7 @@ fn respond(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
 fn a_server_that_repeats_the_token_does_not_have_it_shown() {
     let place = Place::new();
     let secret = "acpx_5ec4e7";
-    let file = place.beside("token");
+    let file = place.path_of("token");
     std::fs::write(&file, format!("{secret}\n")).unwrap();
     let port = server(|asked, stream| {
         let words = format!("no: {}", asked.header("authorization").unwrap_or_default());
@@ -72,8 +72,8 @@ fn a_server_that_repeats_the_token_does_not_have_it_shown() {
     let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} }).to_string();
     for scheme in ["ws", "http"] {
         let url = format!("{scheme}://127.0.0.1:{port}/acp");
-        let done =
-            place.acpx_told(&format!("{greeting}\n"), &["remote-agent", &url, "--token-file", &text(&file)]);
+        let done = place
+            .acpx_with_stdin(&format!("{greeting}\n"), &["remote-agent", &url, "--token-file", &text(&file)]);
         assert_eq!(done.code, Some(1), "{done:?}");
         assert!(done.err.contains("no: Bearer [token]") && !done.err.contains(secret), "{done:?}");
     }
@@ -82,13 +82,13 @@ fn a_server_that_repeats_the_token_does_not_have_it_shown() {
 #[test]
 fn missing_or_empty_token_file_is_reported() {
     let place = Place::new();
-    let empty = place.beside("empty");
+    let empty = place.path_of("empty");
     std::fs::write(&empty, "\n").unwrap();
-    let missing = text(place.beside("missing"));
+    let missing = text(place.path_of("missing"));
     for (file, why) in
         [(text(&empty).as_str(), "it is empty"), (&missing, "No such file"), ("token", "absolute")]
     {
-        let done = place.acpx_told("", &["remote-agent", "ws://127.0.0.1:1/acp", "--token-file", file]);
+        let done = place.acpx_with_stdin("", &["remote-agent", "ws://127.0.0.1:1/acp", "--token-file", file]);
         assert_eq!(done.code, Some(1), "{done:?}");
         assert!(done.err.contains(why) && done.err.contains("put the token of that machine"), "{done:?}");
     }

@@ -29,7 +29,7 @@ impl Homes {
         let (far, near) = (Place::new(), Place::new());
         let turn = Script::new()
             .say("the beginning\n")
-            .await_file(&far.beside("gate"))
+            .await_file(&far.path_of("gate"))
             .say("and the end")
             .end("end_turn");
         let script = Script::new().initialize(json!({})).serve([
@@ -50,16 +50,16 @@ impl Homes {
 
     /// Lets the turn that waits end.
     fn open(&self) {
-        std::fs::write(self.far.beside("gate"), "").unwrap();
+        std::fs::write(self.far.path_of("gate"), "").unwrap();
     }
 
-    /// What is kept over there.
-    fn told_there(&self) -> String {
+    /// The stored session on the remote machine.
+    fn remote_replay(&self) -> String {
         let session = self.near.json(&self.with(&["sessions", "show"]))["acpxSessionId"].clone();
         self.far.ok(&["scripted", "sessions", "replay", session.as_str().unwrap()])
     }
 
-    /// What was said, by whom, as it is kept here.
+    /// The messages with their authors, as stored here.
     fn said(&self) -> Vec<String> {
         let history = self.near.ok(&self.with(&["sessions", "history"]));
         let entry = |line: &str| line.split('\t').skip(1).collect::<Vec<_>>().join(": ");
@@ -80,7 +80,7 @@ fn updates_of_a_remote_host_while_offline_are_replayed_once_on_restore() {
     let homes = Homes::new();
     homes.lose_host();
     homes.open();
-    eventually("the turn ends over there", || homes.told_there().contains("[done] end_turn"));
+    eventually("the turn ends over there", || homes.remote_replay().contains("[done] end_turn"));
     let answer = homes.near.ok(&homes.with(&["--format", "quiet", "second"]));
     assert_eq!(answer, "the beginning\nand the end\n");
     assert_eq!(homes.said(), WHOLE);
@@ -101,7 +101,7 @@ fn rest_of_a_running_remote_turn_runs_before_new_prompts() {
     let done = second.done();
     assert_eq!((done.code, done.out.as_str()), (Some(0), "the beginning\nand the end\n"), "{done:?}");
     assert_eq!(homes.said(), WHOLE);
-    assert_eq!(homes.told_there().matches("[user").count(), 2, "{}", homes.told_there());
+    assert_eq!(homes.remote_replay().matches("[user").count(), 2, "{}", homes.remote_replay());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::acpx::{Done, Place, text};
 fn tls_session_runs_over_websocket_and_http_and_untrusted_certificates_fail() {
     let (far, near) = (Place::new(), Place::new());
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (far.beside("cert.pem"), far.beside("key.pem"));
+    let (certificate, key) = (far.path_of("cert.pem"), far.path_of("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let flags = ["--tls-cert", &text(&certificate), "--tls-key", &text(&key)];

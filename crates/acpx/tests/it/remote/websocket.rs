@@ -92,7 +92,7 @@ fn remote_client_names_no_agent_and_starts_nothing_here() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::new(&served);
-    let mark = place.beside("mark");
+    let mark = place.path_of("mark");
     let agent = json!({ "argv": ["touch", mark] });
     let meta = json!({ "acpx": { "agent": agent, "environment": [["ACPX_HOME", "/nowhere"]] } });
     let params = json!({ "cwd": place.work(), "mcpServers": [], "_meta": meta });

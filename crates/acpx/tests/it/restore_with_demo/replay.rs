@@ -61,8 +61,8 @@ async fn agent_with_another_conversation_is_reported_and_ours_stays() {
     assert!(bench.facts(&session).await.contains(&told));
 }
 
-/// Goes on in a session without us.
-async fn prompt_elsewhere(bench: &Bench, session: &Session, text: &str) {
+/// Continues a session without acpx.
+async fn prompt_without_acpx(bench: &Bench, session: &Session, text: &str) {
     let mut client = RawClient::start(&bench.home, &[]).await;
     let session = session_id(session);
     let params = json!({ "sessionId": session, "cwd": bench.cwd(), "mcpServers": [] });
@@ -81,7 +81,7 @@ fn an_hour_ago() -> Timestamp {
 async fn changes_made_outside_are_found_by_the_agents_list_and_stored() {
     let bench = Bench::with("", EngineSettings { clock: an_hour_ago, ..quick() });
     let session = bench.killed().await;
-    prompt_elsewhere(&bench, &session, "elsewhere").await;
+    prompt_without_acpx(&bench, &session, "elsewhere").await;
     assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Longer));
     let said = [exchange("one"), exchange("two"), exchange("elsewhere")].concat();
     assert_eq!(bench.said(&session).await, said);
@@ -96,7 +96,7 @@ async fn changes_made_outside_are_found_by_the_agents_list_and_stored() {
 async fn changes_made_outside_are_stored_where_only_load_exists() {
     let bench = Bench::new("--no-resume");
     let session = bench.killed().await;
-    prompt_elsewhere(&bench, &session, "think elsewhere").await;
+    prompt_without_acpx(&bench, &session, "think elsewhere").await;
     assert_eq!(bench.wake(&session).await, loaded(ReplayVerdict::Longer));
     let delta = [
         "user: think elsewhere".to_owned(),

@@ -51,7 +51,7 @@ fn soak(place: Place, soak: Soak) {
     let mut world = World::new(place, soak);
     world.run();
     let kept = Kept::read(&world);
-    world.until_told(kept.last_told());
+    world.until_received(kept.last_update());
     assert!(kept.turns() >= soak.turns, "{} turns", kept.turns());
     assert_eq!(world.kills.values().copied().collect::<Vec<_>>(), [soak.kills_of_a_kind; 5]);
     verdict::prompts_are_kept(&world, &kept);

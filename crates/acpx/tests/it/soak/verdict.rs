@@ -47,8 +47,8 @@ impl Kept {
         Self { record, events, turns }
     }
 
-    /// The last event that clients of both versions are told: a state is for those of version 2.
-    pub(super) fn last_told(&self) -> u64 {
+    /// The last event that clients of both versions receive: only version 2 has states.
+    pub(super) fn last_update(&self) -> u64 {
         let is_told = |event: &&Event| {
             (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update)
                 && !event.body.contains("state_update")
@@ -129,18 +129,18 @@ pub(super) fn conversations_are_equal(world: &mut World, kept: &Kept) {
     let replayed = world.place.json_lines(&["scripted", "sessions", "replay", "-s", &world.record]);
     same("sessions replay", &Conversation::of_exchange(world.soak.agent, &replayed), &expected);
     let updates = |told: &[Value]| told.iter().map(|params| params["update"].clone()).collect::<Vec<_>>();
-    same("a fresh load", &Conversation::of_v1(&updates(&world.told_anew(1))), &expected);
-    same("a fresh resume from the start", &Conversation::of_v2(&updates(&world.told_anew(2))), &expected);
+    same("a fresh load", &Conversation::of_v1(&updates(&world.replayed(1))), &expected);
+    same("a fresh resume from the start", &Conversation::of_v2(&updates(&world.replayed(2))), &expected);
     let [first, second] = &world.editors;
     same("the editor of version 2", &Conversation::of_v2(&updates(&second.told)), &expected);
     let mut own = Conversation::of_v1(&updates(&first.told));
-    own.put_own(&untold(first, &expected), &turns_known_to(first));
+    own.put_own(&unreceived_prompts(first, &expected), &turns_known_to(first));
     same("the editor of version 1", &own, &expected);
 }
 
-/// The prompts of an editor of version 1 that it was not told, with their turns: those it said in the life that saw
-/// them begin. Whether one that failed in silence ever reached the agent is known to the store alone.
-fn untold(editor: &Editor, kept: &[String]) -> Vec<(u64, String)> {
+/// The prompts of a version 1 editor that it did not receive back, with their turns: those of the connection that saw
+/// them begin. Only the store knows whether a prompt that failed silently reached the agent.
+fn unreceived_prompts(editor: &Editor, kept: &[String]) -> Vec<(u64, String)> {
     let told: HashSet<&str> =
         editor.told.iter().filter_map(|params| params["_meta"]["acpx"]["requestId"].as_str()).collect();
     let kept: HashSet<&str> = kept.iter().filter_map(|line| line.strip_prefix("user: ")).collect();

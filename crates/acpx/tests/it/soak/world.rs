@@ -141,15 +141,15 @@ impl World {
         assert_eq!(self.shells[last].code, Some(0), "{:?}", self.shells[last].result());
     }
 
-    /// Waits until both editors have been told everything up to an event.
-    pub(super) fn until_told(&mut self, last: u64) {
+    /// Waits until both editors have received everything up to an event.
+    pub(super) fn until_received(&mut self, last: u64) {
         self.until(&format!("event {last}"), |world| {
             world.editors.iter().all(|editor| editor.cursor >= last)
         });
     }
 
-    /// Another editor that is told the whole conversation; the updates.
-    pub(super) fn told_anew(&mut self, version: u64) -> Vec<Value> {
+    /// The updates of another editor that loads the whole conversation.
+    pub(super) fn replayed(&mut self, version: u64) -> Vec<Value> {
         let index = usize::from(version == 2);
         let stranger = Editor::new(version);
         let known = std::mem::replace(&mut self.editors[index], stranger);

@@ -108,7 +108,7 @@ fn doctor_starts_no_mcp_server_that_only_a_project_names() {
 fn mcp_server_over_tls_is_reached_only_with_a_trusted_certificate() {
     let place = Place::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (place.beside("cert.pem"), place.beside("key.pem"));
+    let (certificate, key) = (place.path_of("cert.pem"), place.path_of("key.pem"));
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let served = Served::new(&place, &["--tls-cert", &text(&certificate), "--tls-key", &text(&key)]);

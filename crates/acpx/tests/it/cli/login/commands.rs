@@ -196,7 +196,7 @@ fn a_first_ctrl_c_is_for_the_program_of_a_login_alone() {
 fn terminal_login_that_does_not_exit_is_killed_with_its_children() {
     let place = Place::new();
     let method = json!({ "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"] });
-    let [file, daemon] = ["login", "daemon"].map(|name| place.beside(name));
+    let [file, daemon] = ["login", "daemon"].map(|name| place.path_of(name));
     let daemonised = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", daemon.display());
     let stubborn =
         format!("trap '' TERM; {daemonised}; echo $$ >'{}'; while :; do sleep 600; done", file.display());
