@@ -19,8 +19,8 @@ use crate::tools::{Spawner, StrayProcesses, Tag};
 
 mod agent;
 mod api;
-mod disk;
 mod ops;
+mod path_queries;
 mod permissions;
 mod registry;
 mod restore;
@@ -52,7 +52,7 @@ pub(crate) use stream::record_follower::RecordFollower;
 
 use agent::launch_spec::{LaunchSpec, OutputTail, PersistedLaunchSpec};
 use agent::live_agent::LiveIds;
-pub(crate) use disk::Disk;
+pub(crate) use path_queries::Disk;
 use registry::{AttachCounts, Reservations};
 use session::journal::{CopiedHistory, NewRecord, ScopeSuccessor, SessionJournal};
 use session::task::SessionTask;

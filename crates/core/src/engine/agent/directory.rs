@@ -10,7 +10,7 @@ use crate::model::{AbsolutePath, AgentError, Record, RecordId};
 use crate::store::real_path;
 
 use super::launch_spec::LaunchSpec;
-use crate::engine::disk::{Disk, NoAnswer};
+use crate::engine::path_queries::{Disk, NoAnswer};
 use crate::engine::{Engine, SessionError};
 
 /// What a start resolved about a record's directory that the record does not have yet.
