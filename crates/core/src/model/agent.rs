@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_elsewhere_is_told_by_its_scheme() {
+    fn remote_agent_is_recognised_by_its_url_scheme() {
         let cases = [
             ("wss://host/acp", true),
             ("WS://host", true),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_an_error_and_never_a_panic() {
+    fn invalid_timestamp_is_an_error() {
         assert!(Timestamp::parse("yesterday").is_err());
         assert!(Timestamp::from_millis(i64::MAX).is_err());
         assert!(Timestamp::from_millis(i64::MIN).is_err());

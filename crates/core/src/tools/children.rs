@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_child_of_a_start_cannot_be_told_nobody_is_reaped() {
+    fn no_child_is_reaped_while_a_starting_child_is_unidentified() {
         let children = [child(10, "agents-0", false), child(11, "sh", true)];
         assert_eq!(register_of(&[], &["agents-0", "agents-1"]).orphans_among(&children), None);
         // A registered child is not the one that is being started.

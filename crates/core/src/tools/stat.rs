@@ -66,7 +66,7 @@ mod namespace_tests {
     use super::*;
 
     #[test]
-    fn this_process_is_in_our_namespace_and_nobody_is_in_none() {
+    fn namespace_of_this_process_is_ours_and_of_an_unknown_one_absent() {
         assert!(ours().is_some());
         assert_eq!((of(std::process::id()), of(u32::MAX)), (ours(), None));
     }

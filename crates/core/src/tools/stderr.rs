@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_told_without_colours_and_shortened() {
+    fn stderr_tail_has_no_colours_and_is_shortened() {
         let tail = StderrTail::default();
         for number in 0..10 {
             tail.push(format!("line {number}\n\n").as_bytes());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_stderr_is_bounded() {
         let tail = StderrTail::default();
         for _ in 0..100 {
             tail.push(&[b'x'; TAIL_BYTES]);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_broke_inside_is_told_with_its_subject_and_its_causes() {
+    fn internal_error_names_its_subject_and_its_causes() {
         let session = || AcpSessionId::new("s").unwrap();
         let disk = || "the disk is full".into();
         let table = [

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_brings_a_session_back_waits_for_all_before_it_that_do() {
+    fn session_restore_waits_for_all_earlier_restores() {
         let (order, session) = (SessionLanes::default(), AcpSessionId::new("s").unwrap());
         let [first, second] = [order.restoring(&session), order.restoring(&session)];
         let shared = order.shared(&session);

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_the_agent_said_wherever_it_said_it() {
+    fn agent_error_includes_the_details_of_its_data() {
         let error =
             r#""error":{"code":-32603,"message":"Internal error","data":{"details":"no rollout found"}}"#;
         let AgentResponse::Restored(Err(error)) = answer("session/load", error) else { panic!() };

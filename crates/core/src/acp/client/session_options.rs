@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_last_is_what_is_offered_byte_for_byte() {
+    fn last_reported_options_are_offered_byte_for_byte() {
         let update = |text: &str| format!(r#"{{"sessionId":"s","update":{text}}}"#);
         let nothing = SessionOffer::default();
         let result =
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_as_the_agent_would_tell_it() {
+    fn option_change_is_rendered_like_an_update_of_the_agent() {
         let before = offered([Some(r#"{"currentModeId" : "a"}"#), Some("[1.0]"), None]);
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#;
         assert_eq!(before.update_to(&before.in_mode(r#""b""#).unwrap()).as_deref(), Some(mode));

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_agent_wants_is_read_or_said_to_be_unreadable() {
+    fn tool_request_is_parsed_or_refused_as_invalid() {
         let read = |method: &str, params: serde_json::Value| ToolRequest::read(method, &params.to_string());
         assert_eq!(read("session/prompt", json!({})), None);
         let lines = json!({"sessionId": "s", "path": "/a", "line": 2, "limit": null, "_meta": {}});

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_along_with_a_prompt_is_named_after_its_words() {
+    fn prompt_attachments_are_named_after_its_text() {
         let along = [
             (
                 json!({ "type": "image", "mimeType": "image/png", "data": "x", "uri": "file:///a.png" }),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_version_2_says_is_read_as_what_it_is() {
+    fn version_2_updates_are_parsed() {
         let tool = r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"search","title":null}"#;
         let plan = r#"{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[]}}"#;
         let message = |content| Update::Message { kind: MessageKind::Agent, message_id: "m".into(), content };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_beside_idle_is_read_as_it_stands() {
+    fn meta_of_an_idle_state_is_read_unchanged() {
         let line =
             |update: &str| format!(r#"{{"method":"session/update","params":{{"update":{{{update}}}}}}}"#);
         let read = |update: &str| idle_meta(&line(update));

@@ -291,7 +291,7 @@ fn replay_sends_only_the_last_state_and_no_notices() {
 }
 
 #[test]
-fn of_changes_that_clients_made_the_last_is_told_again_too() {
+fn replay_includes_the_last_option_change_of_a_client() {
     let mut log = Log::new();
     let mode = |mode: &str| json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
     let ours = |log: &mut Log, to: &str| {
@@ -485,7 +485,7 @@ fn id_reused_by_a_later_acp_session_is_renamed() {
 }
 
 #[test]
-fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
+fn forwarded_update_changes_only_the_session_id() {
     let mut log = Log::new();
     let line = r#"{"params": {"update":{"sessionId":"s1","n":1.0e2}, "sessionId" : "s1","_meta":{} },"jsonrpc":"2.0","method":"session/update"}"#;
     log.push(Direction::FromAgent, EventKind::Update, line);
@@ -500,7 +500,7 @@ fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
 }
 
 #[test]
-fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
+fn client_receives_negotiated_updates_and_prompts_of_other_clients() {
     let mut log = Log::new();
     log.begin(1, "theirs");
     log.update(r#"{"sessionUpdate":"notice","text":"psst"}"#);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_grew_is_told_the_rest_of() {
+    fn grown_message_sends_only_the_new_text() {
         let mut progress = MessageProgress::default();
         progress.append(&text("a"));
         progress.append(&text("b"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_changed_or_shrank_is_told_anew_under_another_id() {
+    fn changed_message_is_sent_again_under_another_id() {
         let mut progress = MessageProgress::default();
         let (old, new) = (text("ab"), text("ax"));
         assert_eq!(progress.replace(&[&old]), [MessageRemainder::Block(&old)]);

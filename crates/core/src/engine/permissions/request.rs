@@ -235,7 +235,7 @@ pub(crate) enum DecisionEvent {
 #[derive(Debug, Default)]
 pub(crate) struct PendingDecisions {
     open: JoinSet<(AgentRequestId, u64, DecisionStep)>,
-    waiting: HashMap<AgentRequestId, PendingEntry>,
+    waiting: HashMap<AgentRequestId, AwaitedDecision>,
     /// How many requests were sent. An agent may reuse an id; this number is unique, so that no answer applies to
     /// another request.
     sent: u64,
@@ -245,7 +245,7 @@ pub(crate) struct PendingDecisions {
 
 /// A pending request.
 #[derive(Debug)]
-struct PendingEntry {
+struct AwaitedDecision {
     number: u64,
     task: AbortHandle,
 }
@@ -262,7 +262,7 @@ impl PendingDecisions {
         self.sent += 1;
         let (decision, number, id) = (send_request(details, responder), self.sent, request.clone());
         let task = self.open.spawn(async move { (request, number, decision.first().await) });
-        self.waiting.insert(id, PendingEntry { number, task });
+        self.waiting.insert(id, AwaitedDecision { number, task });
     }
 
     /// The next event of a pending request; waits for ever if there is none.

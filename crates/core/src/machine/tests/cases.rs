@@ -550,7 +550,7 @@ fn answered_half() -> SessionMachine {
 }
 
 #[test]
-fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
+fn complete_late_replay_corrects_its_verdict() {
     let aside = |text: &str| Effect::PersistReplay(Arc::from(text));
     let corrected = || Effect::Fact(Fact::ReplayedLate { replay: ReplayVerdict::Same });
     let mut machine = answered_half();
@@ -573,7 +573,7 @@ fn a_late_replay_that_is_whole_corrects_what_was_said_of_it() {
 }
 
 #[test]
-fn what_is_held_of_a_late_replay_is_bounded() {
+fn buffered_late_replay_is_bounded() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
     let long = "x".repeat(100);
@@ -635,7 +635,7 @@ fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
 }
 
 #[test]
-fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
+fn failed_restore_attempt_does_not_hide_later_foreign_updates() {
     let listing = Advertised { list: true, ..ALL };
     let mut machine = kept(1);
     let busy =
@@ -647,7 +647,7 @@ fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
 }
 
 #[test]
-fn whoever_parks_is_told_even_if_somebody_prompts_meanwhile() {
+fn park_is_answered_even_if_a_prompt_arrives() {
     let mut machine = live(ALL);
     feed(&mut machine, [Input::Park, prompt("p")]);
     assert_eq!(feed(&mut machine, [Input::Park]), []);

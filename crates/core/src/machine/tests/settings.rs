@@ -110,7 +110,7 @@ fn state_reports_do_not_extend_the_setting_deadline() {
 }
 
 #[test]
-fn what_a_restored_session_shows_already_is_not_asked_for() {
+fn restored_session_does_not_request_settings_already_in_force() {
     let choices = [wish(SettingName::Mode, "plan"), wish(named("model"), "m2")];
     let mut machine = stored_with(&choices);
     let inputs = vec![
@@ -194,7 +194,7 @@ fn unanswered_setting_skips_the_others_and_the_prompt_is_sent() {
 }
 
 #[test]
-fn what_an_agent_before_it_offered_is_nothing_to_the_next() {
+fn settings_of_an_earlier_agent_do_not_apply_to_the_next() {
     let mut machine = in_mode("plan");
     let inputs = vec![
         Input::AgentExited(died()),

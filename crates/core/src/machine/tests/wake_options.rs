@@ -87,7 +87,7 @@ fn wake_options_of_a_queued_prompt_apply_under_the_next_host() {
 }
 
 #[test]
-fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
+fn wake_options_of_a_cancelled_prompt_do_not_apply() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionMode::DenyAll, Fallback::Never);
     feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);

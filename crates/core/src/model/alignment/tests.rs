@@ -148,7 +148,7 @@ fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
 }
 
 #[test]
-fn what_agents_add_to_a_prompt_is_part_of_it() {
+fn text_that_agents_add_to_a_prompt_belongs_to_it() {
     let ours_of = || ours(&[("see  please", true, "1"), ("two", true, "2")]);
     let second = |updates: &mut Vec<Update>| updates.extend([agent("1"), user("two"), agent("2")]);
     let cases = [
@@ -209,7 +209,7 @@ fn repeated_prompt_after_an_interruption_may_be_replayed_once_or_twice() {
 }
 
 #[test]
-fn a_prompt_without_text_cannot_be_told_and_is_not_missed() {
+fn prompt_without_text_is_not_missed_in_a_replay() {
     let mut alignment = ours(&[("one", true, "1"), ("", true, "a cat")]);
     replay(&mut alignment, &[user("one"), agent("1")]);
     assert_eq!(alignment.verdict(), Some(ReplayVerdict::Same));

@@ -166,7 +166,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
 }
 
 #[test]
-fn an_echo_of_the_prompt_within_its_turn_is_not_said_twice() {
+fn prompt_echo_within_its_turn_is_not_repeated() {
     let mut fold = Fold::new();
     fold.apply(Content::Prompt { text: "hi".into(), blocks: Vec::new() });
     fold.chunk(MessageKind::User, None, "hi");

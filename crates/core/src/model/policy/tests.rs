@@ -114,7 +114,7 @@ fn later_members_of_a_tool_call_override_earlier_ones() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_named_by_its_member() {
+fn policy_error_names_its_member() {
     let object = "the policy must be a JSON object";
     let known = "must be one of autoApprove, autoDeny, escalate and defaultAction";
     let cases = [

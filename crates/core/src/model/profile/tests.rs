@@ -113,7 +113,7 @@ fn start_timeout_comes_from_the_agent_entry_or_the_profile() {
 }
 
 #[test]
-fn what_is_wrong_with_a_profile_is_named_by_its_member() {
+fn profile_error_names_its_member() {
     let cases = [
         (json!([]), "a profile must be an object"),
         (json!({"errors": {}}), "errors must be an array"),

@@ -50,7 +50,7 @@ fn secrets_in_request_lists_are_replaced_and_no_other_byte() {
 }
 
 #[test]
-fn a_value_that_a_request_told_is_looked_for_in_what_follows() {
+fn secret_of_a_request_is_redacted_in_later_lines() {
     let mut secrets = Secrets::default();
     let setup = r#"{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"M","value":"of a server"}]}]}}"#;
     let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/srv/project"},{"name":"DATABASE_URL","value":"pg://u:of-a-url@db"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
@@ -172,7 +172,7 @@ fn secret_equal_to_a_protocol_word_is_replaced_only_in_text() {
 }
 
 #[test]
-fn what_an_agent_offers_keeps_its_names_and_nothing_else_does() {
+fn only_offered_option_names_are_exempt_from_redaction() {
     let secrets = ["claude-opus-4-5", "ask-always"];
     let answer = |said: &str, value: &str| {
         format!(
@@ -234,7 +234,7 @@ fn environment_values_are_redacted_by_name_and_url_passwords_in_any_variable() {
 }
 
 #[test]
-fn nobody_prints_a_secret() {
+fn debug_output_contains_no_secret() {
     assert_eq!(format!("{:?}", Secrets::new(["s3cret-value"])), "Secrets { .. }");
 }
 
@@ -283,7 +283,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_be_the_beginning_of_a_secret_waits_for_the_rest() {
+fn possible_beginning_of_a_secret_waits_for_the_rest() {
     let secrets = Secrets::new(["hunter2secret", "zwei\nlines of it"]);
     let taken = |text: &str| text.get(..secrets.settled(text)).unwrap().to_owned();
     assert_eq!(taken("password: hunter2"), "password: ");

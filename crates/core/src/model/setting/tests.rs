@@ -41,7 +41,7 @@ fn option_is_found_by_its_id_or_its_category() {
 }
 
 #[test]
-fn what_cannot_be_chosen_says_what_can() {
+fn invalid_setting_value_lists_the_valid_ones() {
     let offered = OfferedSettings(vec![option("model", Some("model"), "m1", &["m1", "m2"]), flag("web")]);
     let said = |option, value: &str| {
         let error = offered.choose(option, value).unwrap_err();
@@ -88,7 +88,7 @@ fn setting_error_lists_a_readable_number_of_choices() {
 }
 
 #[test]
-fn a_mode_that_is_told_as_an_option_is_chosen_as_one() {
+fn mode_reported_as_an_option_is_set_as_one() {
     let offered = OfferedSettings(vec![option("m", Some("mode"), "ask", &["ask", "plan"])]);
     assert_eq!(offered.choose(None, "plan"), Ok(chosen(named("m"), "plan")));
 }

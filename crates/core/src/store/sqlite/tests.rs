@@ -321,7 +321,7 @@ fn agree<const N: usize>(file: &Connection, columns: &'static Columns<N>) {
 }
 
 #[tokio::test]
-async fn what_no_version_writes_is_damage_even_if_its_checksum_agrees() {
+async fn impossible_row_is_damage_even_if_its_checksum_matches() {
     let changes = [
         ("UPDATE events SET kind = 9", "events.kind"),
         ("UPDATE events SET direction = 0", "events.direction"),
@@ -385,7 +385,7 @@ async fn problem_after(change: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_damaged_is_not_built_upon() {
+async fn damaged_record_accepts_no_changes() {
     let changes = [
         "UPDATE records SET last_seq = 7",
         "UPDATE records SET last_seq = NULL",

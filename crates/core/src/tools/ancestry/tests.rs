@@ -50,7 +50,7 @@ fn a_process_that_cannot_be_looked_at_is_inside() {
 }
 
 #[test]
-fn a_parent_that_goes_while_it_is_looked_for_hides_nobody() {
+fn parent_that_exits_during_the_search_hides_no_ancestor() {
     // First its parent has exited, then its parent's pid was reused; each time the holder has adopted it.
     for successor in [None, Some(stat(80, 1, 99))] {
         let looks = Cell::new(0);

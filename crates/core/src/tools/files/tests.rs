@@ -182,7 +182,7 @@ fn too_large_and_binary_files_are_errors_but_line_ranges_work() {
 }
 
 #[test]
-fn what_the_system_forbids_is_forbidden() {
+fn file_access_denied_by_the_system_is_an_error() {
     let place = Place::new();
     fs::set_permissions(place.path("root/file"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(place.path("root/file")).is_ok() {

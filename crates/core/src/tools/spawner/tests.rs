@@ -55,7 +55,7 @@ fn runs_with(argument: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_start_that_nobody_waits_for_leaves_no_process() {
+async fn abandoned_spawn_leaves_no_process() {
     let spawner = Spawner::new(None);
     for step in 0..20 {
         let mut unwanted = echo();
@@ -76,7 +76,7 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_an_error_and_the_next_start_works() {
+async fn failed_spawn_is_an_error_and_the_next_one_works() {
     let spawner = Spawner::new(None);
     let missing = spawner.start(Command::new("/there/is/no/such/program"), GracePeriods::default()).await;
     let is_not_found =

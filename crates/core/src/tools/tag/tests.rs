@@ -23,7 +23,7 @@ fn a_tag_names_home_boot_namespace_pid_and_start() {
 }
 
 #[test]
-fn what_is_no_tag_is_refused() {
+fn invalid_tag_is_refused() {
     for text in [
         "",
         "home",

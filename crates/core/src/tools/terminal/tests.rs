@@ -112,7 +112,7 @@ async fn a_command_that_ignores_terminate_is_killed_with_its_children() {
 }
 
 #[tokio::test]
-async fn an_exit_is_told_though_somebody_else_holds_the_output() {
+async fn exit_is_reported_while_another_process_holds_the_output() {
     // The process that holds the pipe has left the group, so it is not ended with the command.
     let terminal = start(&line("sh", &["-c", "echo out; setsid sleep 5 & exit 0"])).await.unwrap();
     let exit = timeout(Duration::from_secs(4), terminal.exited()).await.unwrap().unwrap();

@@ -40,7 +40,7 @@ async fn process_group_without_an_end_is_left_after_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_when_it_is_killed_is_gone_and_nobody_waits_longer() {
+async fn termination_ends_when_the_killed_process_is_gone() {
     let on = |signal, phase_sender: &watch::Sender<Phase>| {
         if signal == Signal::KILL {
             phase_sender.send_replace(Phase::Over(exit(), TerminationOutcome::Gone));

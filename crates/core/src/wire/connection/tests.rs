@@ -311,7 +311,7 @@ async fn aborting_drops_what_is_queued_in_both_directions() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_refused_with_its_reason() {
+async fn unsendable_message_is_refused_with_its_reason() {
     let limits = WireLimits { line_bytes: 60, outstanding: 1, ..WireLimits::default() };
     let (peer, mut incoming, far) = raw(1024, limits);
     let error = peer.notify("m", &"1".repeat(60)).await.unwrap_err();

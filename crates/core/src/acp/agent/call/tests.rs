@@ -160,7 +160,7 @@ fn a_field_that_is_given_twice_is_refused_by_its_path() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_no_reason_to_refuse() {
+fn unknown_or_odd_params_do_not_refuse_a_request() {
     let odd = r#""\ud800":1,"x":"\udfff","x":{"x":[]},"_meta":{"a":1},"_meta":{}"#;
     let params = format!(r#"{{{odd},"sessionId":"s","prompt":[{{{odd},"type":"text","text":"a"}}]}}"#);
     let expected = PromptCall {

@@ -146,7 +146,7 @@ fn v2_client_must_send_its_info() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_capability_and_no_reason_to_refuse() {
+fn unreadable_capability_is_absent_and_initialize_succeeds() {
     let strange = r#"{"protocolVersion":1,"clientCapabilities":7,"clientInfo":[],"_meta":"x"}"#;
     let facts = ClientFacts::read(Some(strange), ProtocolVersion::V2).unwrap();
     assert_eq!(facts, ClientFacts::default());

@@ -508,7 +508,7 @@ async fn a_cancel_stops_the_turn_that_runs_and_those_that_wait() {
 }
 
 #[tokio::test]
-async fn sessions_run_beside_each_other() {
+async fn sessions_run_concurrently() {
     let mut client = Client::with_session().await;
     client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
     let waiting = client.prompt("s1", "wait").await;

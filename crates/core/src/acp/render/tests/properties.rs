@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_stops_anywhere_in_a_replay_goes_on_with_the_next_event(
+    fn replay_continues_with_the_next_event_from_any_cursor(
         steps in prop::collection::vec(step(), 0..30), is_over in any::<bool>(),
     ) {
         let log = log(&steps, is_over);

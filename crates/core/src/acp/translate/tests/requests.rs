@@ -59,7 +59,7 @@ fn load_is_a_v2_resume_with_replay_from_the_start() {
 }
 
 #[test]
-fn what_the_other_version_has_no_words_for_is_refused_by_name() {
+fn untranslatable_request_is_refused_by_name() {
     let server = |kind| json!([{"type": kind, "name": "n", "url": "u", "headers": []}]).to_string();
     let refused =
         |transport: &str| TranslationError::Server { server: "n".into(), transport: transport.into() };
@@ -92,7 +92,7 @@ fn logins_and_options_have_other_names_and_tags() {
 }
 
 #[test]
-fn what_an_agent_can_is_said_as_the_other_version_says_it() {
+fn agent_capabilities_are_translated_between_versions() {
     let of_v1 = json!({
         "protocolVersion": 1,
         "agentInfo": {"name": "a", "version": "1"},

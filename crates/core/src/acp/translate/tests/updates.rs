@@ -87,7 +87,7 @@ fn v2_only_update_kinds_of_a_v1_agent_are_dropped() {
 }
 
 #[test]
-fn a_mode_that_was_never_told_is_a_choice_of_one() {
+fn unreported_mode_becomes_a_single_choice() {
     let told = to_v2(&[json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"})]);
     let option = json!({
         "configId": MODE_OPTION, "name": "Mode", "category": "mode", "type": "select",
@@ -158,7 +158,7 @@ fn tool_content_chunks_are_sent_whole_before_the_next_update() {
 }
 
 #[test]
-fn of_much_content_the_end_is_told_and_that_there_was_more() {
+fn long_tool_content_keeps_its_end_and_a_truncation_note() {
     let mut translator = UpdatesToV1::new();
     let mut last = Vec::new();
     for index in 0..40 {
@@ -222,7 +222,7 @@ fn v2_terminal_is_text_in_the_tool_calls_that_refer_to_it() {
 }
 
 #[test]
-fn a_call_that_was_told_stays_told_however_many_came_after_it() {
+fn announced_tool_call_stays_announced_after_many_others() {
     let update = |id: usize, members: Value| {
         let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("t{id}")});
         update.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());

@@ -70,7 +70,7 @@ fn every_spelling_of_a_record_says_the_same() {
 }
 
 #[test]
-fn what_is_missing_and_not_essential_gets_a_sensible_value() {
+fn missing_optional_member_gets_a_default() {
     let least = json!({"id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent"});
     let sensible = NpmRecord {
         agent_session: None,
@@ -159,7 +159,7 @@ fn agent_started_by_path_keeps_its_known_command_line() {
 }
 
 #[test]
-fn what_a_record_cannot_be_without_is_named() {
+fn missing_required_member_of_a_record_is_named() {
     let whole = json!({"id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent"});
     let cases = [
         ("id", json!(""), "it has no record id (acpx_record_id, acpxRecordId or id)"),

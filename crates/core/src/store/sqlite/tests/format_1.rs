@@ -112,7 +112,7 @@ async fn format_1_is_migrated_without_losing_data() {
 }
 
 #[tokio::test]
-async fn what_was_written_in_format_1_goes_on_in_ours() {
+async fn record_of_format_1_continues_in_the_current_format() {
     let (_home, path) = place();
     old_file(&path);
     let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();

@@ -107,7 +107,7 @@ fn cancelled(id: &RpcId) -> Value {
 }
 
 #[tokio::test]
-async fn what_restores_a_session_waits_for_the_close_or_delete_before_it() {
+async fn session_restore_waits_for_an_earlier_close_or_delete() {
     let ways = [("session/close", "close s1"), ("session/delete", "delete s1")];
     let returns = [("session/resume", "resume s1"), ("session/load", "load s1")];
     for (ending, ended) in ways {

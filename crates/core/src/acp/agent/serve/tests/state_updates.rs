@@ -198,7 +198,7 @@ async fn elicitation_and_its_response_are_forwarded_unchanged() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_waits_for_is_withdrawn() {
+async fn elicitation_of_a_cancelled_turn_is_withdrawn() {
     let (mut client, _) = Client::of_switchboard(1).await;
     client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
     let turn = client.prompt("s1", "ask").await;

@@ -60,7 +60,7 @@ fn dropped(id: &RpcId) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_agreed_on_stays_whatever_a_client_asks_for_later() {
+async fn second_initialize_is_refused_and_the_version_stays() {
     let mut client = Client::v2().await;
     let message = "Invalid request: version 2 of the protocol is spoken already";
     let data = json!({ "protocolVersion": 2, "details": message });
@@ -137,7 +137,7 @@ async fn v2_cancelled_turn_ends_idle_after_its_last_update() {
 }
 
 #[tokio::test]
-async fn what_is_answered_cannot_be_withdrawn_and_its_id_is_free() {
+async fn answered_request_cannot_be_withdrawn_and_its_id_is_free() {
     let mut client = Client::v2_with_session().await;
     client.begun("wait").await;
     let request = |method: &str| {
@@ -253,7 +253,7 @@ async fn modes_are_an_option_that_can_be_set() {
 }
 
 #[tokio::test]
-async fn what_version_2_does_not_have_is_not_found() {
+async fn methods_absent_in_version_2_are_not_found() {
     let mut client = Client::v2_with_session().await;
     for method in ["session/load", "session/set_mode", "authenticate", "logout", "auth/login", "auth/logout"]
     {

@@ -8,22 +8,22 @@ pub(super) const ROWS: &[Row] = &[
     v1(
         "`clientInfo`, `agentInfo` left out",
         "`info` with name and version `unknown`, because version 2 requires it",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "capabilities as booleans",
         "`true` is `{}`; `false` is left out",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "`loadSession`, `sessionCapabilities.list`, `resume`, `close`",
         "left out: `capabilities.session` implies them",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "stdio MCP servers, which every agent accepts",
         "`session.mcp.stdio` is advertised",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "`session/load`",
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
     v1(
         "MCP server of the type `sse`",
         "refused with `-32602`, which names server and transport",
-        By("what_the_other_version_has_no_words_for_is_refused_by_name"),
+        By("untranslatable_request_is_refused_by_name"),
     ),
     v1(
         "chunk without `messageId`",
@@ -181,18 +181,18 @@ pub(super) const ROWS: &[Row] = &[
     v1(
         "login `id`, without `type`",
         "`methodId`; `type` is `agent`",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "environment of a terminal login as an object",
         "a list of names and values",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "`auth.logout`",
         "left out: logins imply `auth/logout`; an agent that cannot log out answers `-32603` with \
          `NOT_OFFERED`",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v1(
         "`authenticate`, `logout`",

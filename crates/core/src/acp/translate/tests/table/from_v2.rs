@@ -8,17 +8,17 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "`capabilities.session`",
         "`loadSession`, and `list`, `resume`, `close` in `sessionCapabilities`",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v2(
         "capabilities as objects",
         "`true` in the groups where version 1 has booleans",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v2(
         "agent without `session.mcp.stdio`",
         "not advertised: a client of version 1 notices when its server is refused",
-        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+        By("agent_capabilities_are_translated_between_versions"),
     ),
     v2(
         "`session/resume` with `replayFrom` of the type `start`",
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "MCP server of another type than `stdio` and `http`",
         "refused with `-32602`, which names server and transport",
-        By("what_the_other_version_has_no_words_for_is_refused_by_name"),
+        By("untranslatable_request_is_refused_by_name"),
     ),
     v2(
         "whole message, `user_message`, `agent_message`, `agent_thought`",
@@ -224,7 +224,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "content of an unknown kind, in a prompt",
         "refused with `-32602`, which names the block",
-        By("what_the_other_version_has_no_words_for_is_refused_by_name"),
+        By("untranslatable_request_is_refused_by_name"),
     ),
     v2(
         "several plans",
@@ -319,7 +319,7 @@ pub(super) const ROWS: &[Row] = &[
     v2(
         "`_meta` of the state that ends a turn",
         "in the answer to the prompt",
-        By("what_is_said_beside_idle_is_read_as_it_stands"),
+        By("meta_of_an_idle_state_is_read_unchanged"),
     ),
     v2(
         "stop reason `error`",
@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Row] = &[
         "left out",
         Updates(&[r#"{"sessionUpdate":"state_update","state":"idle","background":[]}"#], &[]),
     ),
-    v2("login of an unknown type", "left out", By("what_an_agent_can_is_said_as_the_other_version_says_it")),
+    v2("login of an unknown type", "left out", By("agent_capabilities_are_translated_between_versions")),
     v2(
         "`auth/login`, `auth/logout`",
         "`authenticate`, `logout`; `auth.logout` is advertised if there are logins",
