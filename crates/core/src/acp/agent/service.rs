@@ -21,8 +21,8 @@ use crate::wire::RpcId;
 /// starts when all earlier requests are answered, and later ones wait for its reply.
 ///
 /// A session is active on a connection from the reply to new, load, resume or fork until it is closed or deleted.
-/// [`prompt`](Self::prompt), [`set_mode`](Self::set_mode) and [`set_option`](Self::set_option) are called only for
-/// active sessions. Methods with a default body belong to optional features.
+/// [`prompt`](Self::prompt) and [`set`](Self::set) are called only for active sessions. Methods with a default body
+/// belong to optional features.
 ///
 /// The client uses version 1 or 2 of the protocol (see [`ClientLink::client`]). Typed values are translated to its
 /// version. Raw JSON is forwarded unchanged, so it must have the client's version.
