@@ -51,8 +51,8 @@ pub(crate) fn host_offer(version: &str) -> Offer {
 impl Connection {
     /// Stores what a client sends in `initialize`, and returns the capabilities for it.
     pub(crate) async fn initialize(&self, client: &ClientFacts, offer: Offer) -> Result<Offer, CallError> {
-        self.capabilities.get_or_init(|| client.capabilities.clone());
         let meta = self.defaults.on_initialize(client)?;
+        self.capabilities.get_or_init(|| client.capabilities.clone());
         let terminal_login = self.access.terminal_login(client);
         if meta.agent.is_some() && terminal_login == TerminalLogin::No {
             self.login.without_terminal();

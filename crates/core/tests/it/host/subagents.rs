@@ -57,6 +57,26 @@ async fn editor_with(bench: &Bench, argv: &[String], capabilities: Value) -> Edi
 }
 
 #[tokio::test]
+async fn capabilities_of_a_refused_initialize_are_forgotten() {
+    let bench = Bench::new();
+    let new = Script::new().reply(json!({ "sessionId": "s1" }));
+    let argv = bench.agent(&Script::new().initialize(json!({})).serve([("session/new", new)]));
+    let mut editor = bench.joined(1).await;
+    let agent = json!({ "name": "scripted", "argv": &argv });
+    let client = json!({ "agent": agent, "environment": environment(), "cwd": bench.home.path() });
+    let params = |later: i32, client: &Value| {
+        json!({
+            "protocolVersion": 1, "clientCapabilities": { "later": later },
+            "_meta": { "acpx": { "client": client } },
+        })
+    };
+    editor.call("initialize", params(1, &json!(7))).await.unwrap_err();
+    editor.call("initialize", params(2, &client)).await.unwrap();
+    editor.open(&bench).await;
+    assert_eq!(told(&argv)["later"], json!(2));
+}
+
+#[tokio::test]
 async fn client_capabilities_reach_the_agent_that_is_started_for_the_client() {
     let bench = Bench::new();
     let output = |data: &str| {
