@@ -28,7 +28,7 @@ mod hint;
 mod remedy;
 
 pub(crate) use self::exit::CliExit;
-pub(crate) use self::hint::login_hint;
+pub(crate) use self::hint::{cli_hint, login_hint};
 pub(crate) use self::remedy::{Alternatives, Intent, LostSession, NoSessionHelp};
 use self::remedy::{none_lost, with_places};
 pub(crate) use exit::{ErrorReport, InterruptReason, Origin};
@@ -303,7 +303,8 @@ impl From<HostError> for CliError {
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) = (error.code(), error.hint().map(str::to_owned));
+        let code = error.code();
+        let hint = cli_hint(&code, error.hint());
         Self::Remote(RemoteError { code, message: with_causes(&error), hint, origin, acp })
     }
 }

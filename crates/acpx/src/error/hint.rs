@@ -15,6 +15,17 @@ pub(crate) fn login_hint(agent: &str) -> String {
     format!("acpx {agent} auth shows how to log in, and acpx {agent} auth METHOD does it; then try again")
 }
 
+/// The hint as typed on a command line: with the flags that the library's hint does not have.
+pub(crate) fn cli_hint(code: &ErrorCode, hint: Option<impl Into<String>>) -> Option<String> {
+    let hint = hint.map(Into::into);
+    match code {
+        ErrorCode::AgentStartTimeout => {
+            hint.map(|hint| hint + ", with --timeout or startTimeoutSeconds in its profile")
+        }
+        _ => code.cli_hint().map(str::to_owned).or(hint),
+    }
+}
+
 impl CliError {
     /// What the user can do next.
     pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
@@ -55,17 +66,15 @@ impl CliError {
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::Listen { source, .. } => listen_hint(source.kind()).map(Into::into),
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => error.hint(),
+            Self::Session(error) => cli_hint(&error.code(), error.hint()).map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
             Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),
             Self::Remote(error) => error.hint.clone().map(Into::into),
-            Self::About { error, identity } if error.code() == ErrorCode::SessionNotRestored => {
-                let reset = format!("sessions reset {}", identity.record);
-                error.hint().map(|hint| hint.replace("sessions reset ID", &reset).into())
+            Self::About { error, identity } => {
+                error.hint().map(|hint| error.code().fill_record(&hint, &identity.record).into())
             }
-            Self::About { error, .. } => error.hint(),
             Self::Output(error) => output_hint(error.kind()).map(Into::into),
-            _ => self.code().hint().map(Into::into),
+            _ => cli_hint(&self.code(), self.code().hint()).map(Into::into),
         }
     }
 }

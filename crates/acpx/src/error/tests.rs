@@ -227,14 +227,18 @@ fn a_closed_stdout_is_not_reported() {
 
 #[test]
 fn start_timeout_hints_name_the_flags_that_give_more_time() {
-    let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+    let flags = "with --timeout or startTimeoutSeconds in its profile";
+    let time = &*format!("give the agent more time, {flags}");
     let load = Timestamp::from_millis(60_000).unwrap();
     let rows = [
         (MissedDeadline::Initialize, format!("a first start may download a package; {time}")),
         (MissedDeadline::Answer("session/load".into()), time.to_owned()),
         (MissedDeadline::Ready, time.to_owned()),
-        (MissedDeadline::LoadTime(load), "try again then, or wait for longer with --timeout".to_owned()),
-        (MissedDeadline::End, "try again: its remaining processes are being ended".to_owned()),
+        (MissedDeadline::LoadTime(load), format!("try again then, or wait for longer, {flags}")),
+        (
+            MissedDeadline::End,
+            format!("try again: its remaining processes are being ended; or give it more time, {flags}"),
+        ),
     ];
     for (missed, hint) in rows {
         let limit = Duration::from_secs(2);

@@ -19,7 +19,7 @@ use super::settings::CommandSettings;
 use crate::cli::PromptAttachment;
 use crate::cli::Wait;
 use crate::error::InterruptReason;
-use crate::error::{CliError, CliExit, login_hint};
+use crate::error::{CliError, CliExit, cli_hint, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TimeoutCause, TurnStatus};
 
 /// A prompt to be sent.
@@ -162,7 +162,7 @@ impl PromptSubmission {
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
                 let mut error = ResultError::new(refusal.code().clone(), refusal.to_string(), refusal.acp());
-                error.hint = refusal.hint().map(str::to_owned);
+                error.hint = cli_hint(refusal.code(), refusal.hint());
                 result.error = Some(error);
                 result.add_turn(refusal.turn()?);
                 (result, *stop)

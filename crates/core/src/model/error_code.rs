@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::RecordId;
+
 /// The class of an error, which decides the exit code of a command. The names are those of npm acpx.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -55,9 +57,10 @@ impl ErrorClass {
 }
 
 /// Defines [`ErrorCode`] from rows of `Variant "TEXT" Class`, then `retry` if the same request may succeed later without
-/// any change, then `=> "hint"` if the code alone determines what the user can do next.
+/// any change, then `=> "hint"` if the code alone determines what the user can do next. A second hint is for the command
+/// line, if it names flags that other clients do not have.
 macro_rules! error_codes {
-    ($($name:ident $text:literal $class:ident $($retry:ident)? $(=> $hint:expr)?;)*) => {
+    ($($name:ident $text:literal $class:ident $($retry:ident)? $(=> $hint:expr $(, $cli:expr)?)?;)*) => {
         /// The stable code of an error. Codes are never renamed and never reused for another error.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
@@ -102,6 +105,14 @@ macro_rules! error_codes {
                     Self::Other(_) => None,
                 }
             }
+
+            /// The same as typed on the command line, if it differs.
+            pub fn cli_hint(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => error_codes!(@hint $($($cli)?)?),)*
+                    Self::Other(_) => None,
+                }
+            }
         }
 
         impl From<&str> for ErrorCode {
@@ -135,13 +146,14 @@ error_codes! {
         => "make it executable (chmod +x), or name the program that runs it";
     AgentNotStarted "AGENT_NOT_STARTED" Runtime => "fix what the system reports, then try again";
     AgentStartTimeout "AGENT_START_TIMEOUT" Timeout retry
-        => "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+        => "give the agent more time";
     AgentExitedAtStart "AGENT_EXITED_AT_START" Runtime
         => "do what its last output asks for; if there is none, run its command by hand";
     AgentNotAcp "AGENT_NOT_ACP" Runtime
         => "check its command: many programs speak ACP only with an argument such as acp or --acp";
     AgentProtocolVersion "AGENT_PROTOCOL_VERSION" Runtime
-        => "request another version with --protocol, or use a version of the agent that supports this one";
+        => "request another version, or use a version of the agent that supports this one",
+           "request another version with --protocol, or use a version of the agent that supports this one";
     AgentDied "AGENT_DIED" Runtime retry => RESTORED_BY_PROMPT;
     AgentFlooded "AGENT_FLOODED" Runtime => REPORT_TO_AGENT;
     AgentUnresponsive "AGENT_UNRESPONSIVE" Timeout retry => RESTORED_BY_PROMPT;
@@ -165,7 +177,8 @@ error_codes! {
     NotOffered "NOT_OFFERED" Runtime;
     PermissionDenied "PERMISSION_DENIED" PermissionDenied;
     PermissionPromptUnavailable "PERMISSION_PROMPT_UNAVAILABLE" PromptUnavailable
-        => "allow it with --approve-all or --permission-policy, prompt from a terminal, or let it wait with \
+        => "allow it by the turn's policy, or stay connected to answer it",
+           "allow it with --approve-all or --permission-policy, prompt from a terminal, or let it wait with \
             --non-interactive-permissions wait";
     RemoteLost "REMOTE_LOST" Runtime
         => "do what the message says; the other machine must be running and accept the connection";
@@ -174,14 +187,16 @@ error_codes! {
     BadDirectory "BAD_DIRECTORY" Runtime => "create the directory again; the session belongs to it";
     BadPrompt "BAD_PROMPT" Usage;
     IdleTimeout "IDLE_TIMEOUT" Timeout
-        => "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout";
+        => "check whether the agent or its model is stalled, or allow a longer silence; the next prompt continues",
+           "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout";
     Interrupted "INTERRUPTED" Runtime => "the output until then is kept; prompt again to continue";
     NoSession "NO_SESSION" NoSession => "acpx sessions list shows the sessions there are";
     NotInLineage "NOT_IN_LINEAGE" Runtime
         => "acpx sessions show ID lists the ACP sessions that the record has had";
     QueueFull "QUEUE_FULL" Runtime retry => AFTER_TURN;
     QueueTimeout "QUEUE_TIMEOUT" Timeout retry
-        => "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more \
+        => "cancel a turn that came before it, or give the prompt more time",
+           "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more \
             time with --timeout";
     RequestExists "REQUEST_EXISTS" Runtime => "give each prompt a request id of its own";
     SessionBusy "SESSION_BUSY" Runtime retry => AFTER_TURN;
@@ -192,14 +207,15 @@ error_codes! {
         => "put the directory back, or move the session to where its project is now: acpx sessions move ID --cwd DIR";
     SessionInUse "SESSION_IN_USE" Runtime => "close the other record first, by its id: acpx sessions close ID";
     SessionNotRestored "SESSION_NOT_RESTORED" Runtime retry
-        => "try again: the session is kept; to continue in a fresh session, add --fallback always (and \
+        => "try again: the session is kept; to continue in a fresh session, run: acpx sessions reset ID",
+           "try again: the session is kept; to continue in a fresh session, add --fallback always (and \
             --carry-history to pass on the conversation), or run: acpx sessions reset ID";
     SessionTooLong "SESSION_TOO_LONG" Runtime => "start a new session";
     SessionWorksElsewhere "SESSION_WORKS_ELSEWHERE" Runtime => "open the session in its own directory";
     SettingBadValue "SETTING_BAD_VALUE" Runtime;
     SettingNotOffered "SETTING_NOT_OFFERED" Runtime;
     ShutDown "SHUT_DOWN" Runtime retry;
-    Timeout "TIMEOUT" Timeout => "give it more time with --timeout";
+    Timeout "TIMEOUT" Timeout => "give the turn more time", "give it more time with --timeout";
 
     // The store and the import.
     HeldByNpmAcpx "HELD_BY_NPM_ACPX" Runtime retry;
@@ -240,9 +256,12 @@ error_codes! {
     HostSilent "HOST_SILENT" Runtime retry => RESTART_HOST;
     HostSocket "HOST_SOCKET" Runtime;
     HostStranger "HOST_STRANGER" Runtime => OWN_RUNTIME_DIRECTORY;
-    NoOption "NO_OPTION" Usage => "acpx pending lists the options; choose one with --option";
+    NoOption "NO_OPTION" Usage
+        => "choose one of the listed options, by a word that only it has",
+           "acpx pending lists the options; choose one with --option, or fill in a form with acpx approve on a terminal";
     NoQuestion "NO_QUESTION" NoSession
-        => "acpx pending lists the open ones; one that was answered or withdrawn is closed";
+        => "choose one of the listed ones; one that was answered or withdrawn is closed",
+           "acpx pending lists the open ones; one that was answered or withdrawn is closed";
     NotAllowed "NOT_ALLOWED" Runtime => "do it from outside the agent";
     SessionNotLoaded "SESSION_NOT_LOADED" Runtime
         => "resume it first, with session/resume, or with session/load in version 1";
@@ -269,6 +288,12 @@ error_codes! {
 }
 
 impl ErrorCode {
+    /// The hint with the record's id in place of `ID`, for the codes whose hint has a command for the record.
+    pub fn fill_record(&self, hint: &str, record: &RecordId) -> String {
+        let has_record = matches!(self, Self::SessionDirectoryMoved | Self::SessionNotRestored);
+        if has_record { hint.replace(" ID", &format!(" {record}")) } else { hint.to_owned() }
+    }
+
     /// What the user can do next where nothing is stored, so a prompt cannot restore it; `None` if the usual hint
     /// applies.
     pub fn hint_without_record(&self) -> Option<&'static str> {
@@ -313,6 +338,19 @@ mod tests {
     fn every_error_code_is_read_back_from_its_text() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from(code.as_str()), *code);
+        }
+    }
+
+    #[test]
+    fn flags_are_only_in_hints_for_the_command_line() {
+        for code in ErrorCode::ALL {
+            // These have a whole command, or an agent's own flag.
+            let is_exempt = matches!(
+                code,
+                ErrorCode::SessionDirectoryMoved | ErrorCode::AgentUnknown | ErrorCode::AgentNotAcp
+            );
+            let hint = code.hint().unwrap_or_default();
+            assert!(is_exempt || !hint.contains("--"), "{code}: {hint}");
         }
     }
 

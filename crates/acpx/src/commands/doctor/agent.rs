@@ -15,7 +15,7 @@ use acpx_core::tools::TerminationOutcome;
 
 use super::{DoctorReport, session_with_timeout};
 use crate::config::{ConfigError, McpFile, ProgramSearch, find_program};
-use crate::error::{CliError, login_hint};
+use crate::error::{CliError, cli_hint, login_hint};
 use crate::output::Finding;
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::own_engine;
@@ -172,7 +172,8 @@ fn login(settings: &CommandSettings, seen: &ProbeReport, report: &mut DoctorRepo
         SessionTrial::Refused(error) => error,
     };
     if error.meaning() != ErrorMeaning::LoginNeeded {
-        let hint = error.code().hint_without_record().or(error.hint()).map(str::to_owned);
+        let hint = error.code().hint_without_record().map(str::to_owned);
+        let hint = hint.or_else(|| cli_hint(&error.code(), error.hint()));
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }
     login_missing(settings, error, report)

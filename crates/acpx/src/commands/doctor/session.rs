@@ -14,7 +14,7 @@ use acpx_core::store::{MemoryStore, real_path};
 use super::{DoctorReport, session_with_timeout};
 use crate::agents;
 use crate::config::{McpFile, ProgramSearch};
-use crate::error::{CliError, NoSessionHelp, login_hint};
+use crate::error::{CliError, NoSessionHelp, cli_hint, login_hint};
 use crate::output::{Finding, memory_words};
 use crate::session::host_locator::HostLocator;
 use crate::session::interrupt::InterruptWatcher;
@@ -196,7 +196,7 @@ async fn last_error(
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
             let hint = match &error.code {
                 ErrorCode::AuthRequired => Some(login_hint(&agents::typed(&record.agent))),
-                code => code.hint().map(str::to_owned),
+                code => cli_hint(code, code.hint()),
             };
             let words = format!("turn {turn} failed: {} ({})", error.message, error.code);
             report.say(&Finding::fail("last turn", words, hint))

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::cli::Format;
-use crate::error::{CliExit, ErrorReport, Origin};
+use crate::error::{CliExit, ErrorReport, Origin, cli_hint};
 use crate::output::Console;
 use crate::output::sanitize::{BRIEF, agent_text, one_line};
 
@@ -102,7 +102,7 @@ impl ResultError {
         Self {
             acpx_code: code.class().as_str(),
             message,
-            hint: code.hint().map(str::to_owned),
+            hint: cli_hint(&code, code.hint()),
             retryable: code.is_retryable(),
             code,
             acp: acp.and_then(|json| serde_json::from_str(json).ok()),

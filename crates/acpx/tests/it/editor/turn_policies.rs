@@ -71,6 +71,7 @@ fn a_limit_before_acp_ends_an_editors_turn() {
     let mut editor = editor(&place, &["--timeout", "1"]);
     let session = editor.open(&place);
     let (_, answer) = editor.prompt(&session, "wait");
-    let details = "the turn with the agent \"demo\" took longer than 1 s and was cancelled; give it more time with --timeout";
+    let details =
+        "the turn with the agent \"demo\" took longer than 1 s and was cancelled; give the turn more time";
     assert_eq!(answer["error"]["data"], json!({ "details": details }));
 }

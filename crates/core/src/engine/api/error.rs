@@ -141,8 +141,7 @@ impl SessionError {
         match self {
             Self::Setting(error) => Some(error.hint().into()),
             Self::Agent(AgentError::DirectoryMoved { record, .. }) => {
-                let hint = self.code().hint()?;
-                Some(hint.replace("move ID", &format!("move {record}")).into())
+                self.code().hint().map(|hint| self.code().fill_record(hint, record).into())
             }
             Self::WorksElsewhere { record, cwd, asked_by } => {
                 let words = ["sessions", "move", record.as_str(), "--cwd", asked_by.as_str()];
