@@ -54,8 +54,6 @@ pub(crate) enum SessionCommand {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
     },
-    /// Attaches to a turn again and receives its pending requests.
-    Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     /// Sets the client for requests of turns without a client.
     SetFallbackResponder(ResponderSender),
     /// Forwards a request to the agent, outside any turn.
@@ -85,6 +83,14 @@ pub(crate) enum SessionCommand {
     /// Removes the requested setting that a word means.
     Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
     Idle(Option<Duration>),
+    Deferred(DeferredCommand),
+    Leave,
+}
+
+/// A command that is executed after the changes before it are persisted.
+pub(crate) enum DeferredCommand {
+    /// Attaches to a turn again and receives its pending requests.
+    Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     /// Moves the record to a directory with this path and real path, unless it has an agent or work. Replies with the
     /// additional directories outside the old directory, which stay unchanged.
@@ -93,7 +99,6 @@ pub(crate) enum SessionCommand {
         real_cwd: AbsolutePath,
         reply: oneshot::Sender<Result<Vec<AbsolutePath>, MoveError>>,
     },
-    Leave,
 }
 
 impl SessionCommand {
@@ -166,9 +171,7 @@ impl SessionTask {
                 self.restart_idle_time();
             }
             // A first prompt to join may just have been accepted. It is persisted before the command is executed.
-            SessionCommand::Join(..) | SessionCommand::Scope(..) | SessionCommand::Move { .. } => {
-                self.actions.push(SessionAction::Command(command));
-            }
+            SessionCommand::Deferred(command) => self.actions.push(SessionAction::Command(command)),
             SessionCommand::Leave => {
                 self.feed(Input::HostStopping);
                 self.over = true;
@@ -178,9 +181,9 @@ impl SessionTask {
     }
 
     /// Executes a command that waits for the changes before it to be persisted.
-    pub(super) async fn on_deferred_command(&mut self, command: SessionCommand) -> Result<(), StoreError> {
+    pub(super) async fn on_deferred_command(&mut self, command: DeferredCommand) -> Result<(), StoreError> {
         match command {
-            SessionCommand::Join(request, responder, reply) => {
+            DeferredCommand::Join(request, responder, reply) => {
                 let turn = self.journal.turn_of(&request).await?;
                 if let (Some(turn), Some(responder)) =
                     (turn.as_ref().filter(|turn| turn.is_open()), responder)
@@ -189,11 +192,11 @@ impl SessionTask {
                 }
                 send(reply, turn);
             }
-            SessionCommand::Scope(scope, reply) => match self.journal.set_scope(scope).await {
+            DeferredCommand::Scope(scope, reply) => match self.journal.set_scope(scope).await {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 stored => send(reply, stored),
             },
-            SessionCommand::Move { cwd, real_cwd, reply } => {
+            DeferredCommand::Move { cwd, real_cwd, reply } => {
                 if self.agent.is_occupied() || self.machine.has_work() {
                     send(reply, Err(MoveError::Busy));
                     return Ok(());
@@ -208,7 +211,6 @@ impl SessionTask {
                     }
                 }
             }
-            _ => {}
         }
         Ok(())
     }

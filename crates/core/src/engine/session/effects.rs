@@ -8,16 +8,18 @@ use tokio::sync::oneshot;
 
 use crate::acp::client::{Escalation, ListedSession, OutgoingLine, SessionWorkspace, ToolRequest};
 use crate::acp::{Cursor, ExtraParams, acpx_peer};
-use crate::machine::{AgentCall, Deadline, Effect, ForwardedRequest, Input, WakeError};
+use crate::machine::{
+    AgentCall, Deadline, Effect, ForwardError, ForwardedRequest, Input, PromptRefusal, WakeError, WakeOutcome,
+};
 use crate::model::{
-    AgentError, AgentProfile, AgentRequestId, Fact, Permit, ProtocolVersion, Setting, Timestamp, ToolUse,
-    TurnId,
+    AgentError, AgentProfile, AgentRequestId, Fact, ForwardId, Permit, ProtocolVersion, RequestId, Setting,
+    Timestamp, ToolUse, TurnId,
 };
 use crate::store::StoreError;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 
-use super::commands::SessionCommand;
+use super::commands::DeferredCommand;
 use super::replies::{send, send_all};
 use super::task::SessionTask;
 use crate::engine::agent::remote_host::RemoteHostState;
@@ -36,10 +38,16 @@ pub(crate) const MAX_BYTES_BEFORE_RECORD: usize = 64 << 20;
 
 /// An action to execute once its cause is persisted.
 pub(crate) enum SessionAction {
-    /// An effect of the machine that starts or ends the agent, or replies to clients.
-    Effect(Effect),
+    StartAgent,
+    StopAgent(Option<&'static str>),
+    ReplyWake(Result<WakeOutcome, WakeError>),
+    TurnAccepted(RequestId, TurnId),
+    TurnRefused(RequestId, PromptRefusal),
+    ReplyForward(ForwardId, Result<Arc<str>, ForwardError>),
+    ReplyPark(bool),
+    ReplyClose,
     /// A command that has to follow the changes before it.
-    Command(SessionCommand),
+    Command(DeferredCommand),
     Send(OutgoingLine),
     /// Dispatch a request of the agent to the client of a turn.
     Consult(AgentRequestId, Option<TurnId>, Box<RequestDetails>),
@@ -141,12 +149,25 @@ impl SessionTask {
                 let end = self.replies.turn_end(over, self.journal.last(), dropped_lines);
                 self.actions.push(SessionAction::Over(end));
             }
-            effect => {
-                if let Effect::TurnAccepted(request, turn) = &effect {
-                    self.replies.assign_turn(request, *turn);
-                }
-                self.actions.push(SessionAction::Effect(effect));
+            Effect::TurnAccepted(request, turn) => {
+                self.replies.assign_turn(&request, turn);
+                self.actions.push(SessionAction::TurnAccepted(request, turn));
             }
+            Effect::StartAgent => self.actions.push(SessionAction::StartAgent),
+            Effect::StopAgent(fault) => self.actions.push(SessionAction::StopAgent(fault)),
+            Effect::ReplyWake(outcome) => self.actions.push(SessionAction::ReplyWake(outcome)),
+            Effect::TurnRefused(request, why) => self.actions.push(SessionAction::TurnRefused(request, why)),
+            Effect::ReplyForward(id, answer) => self.actions.push(SessionAction::ReplyForward(id, answer)),
+            Effect::ReplyPark(parked) => self.actions.push(SessionAction::ReplyPark(parked)),
+            Effect::ReplyClose => self.actions.push(SessionAction::ReplyClose),
+            // The journal has persisted these.
+            Effect::Fact(_)
+            | Effect::SaveTurn(_)
+            | Effect::SaveLineage(_)
+            | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
+            | Effect::SaveRestoreError(_)
+            | Effect::SaveLifecycle(_) => {}
         }
         None
     }
@@ -394,7 +415,6 @@ impl SessionTask {
 
     pub(super) async fn execute(&mut self, action: SessionAction) -> Result<(), StoreError> {
         match action {
-            SessionAction::Effect(effect) => return self.execute_effect(effect).await,
             SessionAction::Command(command) => return self.on_deferred_command(command).await,
             SessionAction::Send(outgoing) => {
                 if let Some(agent) = self.agent.live_mut()
@@ -412,20 +432,14 @@ impl SessionTask {
             SessionAction::Inserted(turn, answer) => self.replies.send_inserted(turn, answer),
             SessionAction::Over(end) => self.replies.send_over(end),
             SessionAction::Forgotten(setting, reply) => send(reply, setting),
-        }
-        Ok(())
-    }
-
-    async fn execute_effect(&mut self, effect: Effect) -> Result<(), StoreError> {
-        match effect {
-            Effect::StartAgent => self.start_agent(),
-            Effect::StopAgent(fault) => {
+            SessionAction::StartAgent => self.start_agent(),
+            SessionAction::StopAgent(fault) => {
                 self.persist_terminal_output(true);
                 let strays = self.shared.strays(self.journal.record().as_str());
                 self.agent.end(fault, strays, self.shared.settings.process);
                 self.forget_agent();
             }
-            Effect::ReplyWake(outcome) => {
+            SessionAction::ReplyWake(outcome) => {
                 // The agent did not accept the launch values, so the record keeps its own.
                 if matches!(outcome, Err(WakeError::Agent(_))) {
                     self.launch.restore(self.persisted_launch.clone());
@@ -434,11 +448,11 @@ impl SessionTask {
                 // A session that was never opened cannot be restored.
                 self.over |= outcome.is_err() && !self.journal.has_record();
             }
-            Effect::TurnAccepted(request, turn) => self.replies.send_accepted(&request, turn),
-            Effect::TurnRefused(request, refusal) => self.replies.send_refused(&request, refusal),
-            Effect::ReplyForward(forward, answer) => self.replies.send_forwarded(forward, answer),
-            Effect::ReplyPark(parked) => send_all(&mut self.replies.parks, &parked),
-            Effect::ReplyClose => {
+            SessionAction::TurnAccepted(request, turn) => self.replies.send_accepted(&request, turn),
+            SessionAction::TurnRefused(request, refusal) => self.replies.send_refused(&request, refusal),
+            SessionAction::ReplyForward(forward, answer) => self.replies.send_forwarded(forward, answer),
+            SessionAction::ReplyPark(parked) => send_all(&mut self.replies.parks, &parked),
+            SessionAction::ReplyClose => {
                 // Leftovers of an agent that exited by itself are ended before the session is reported as closed.
                 self.clear_leftover().await;
                 self.journal.commit().await?;
@@ -449,8 +463,6 @@ impl SessionTask {
                 self.stop_listening();
                 self.replies.send_closed();
             }
-            // The others are executed when they are collected.
-            _ => {}
         }
         Ok(())
     }

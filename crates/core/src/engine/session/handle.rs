@@ -16,7 +16,7 @@ use crate::model::{
 use crate::store::{SessionWriter, Store};
 
 use super::agent_query::{AgentQuery, AgentQueryError};
-use super::commands::{MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
+use super::commands::{DeferredCommand, MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
 use super::journal::ScopeSuccessor;
 use super::replies::{Deletion, PromptWaiter, WakeReply};
 use super::status::{AgentOffer, SessionStatus, StatusPublisher};
@@ -147,7 +147,7 @@ impl Session {
     /// Makes the session findable from a shell. If another open session has the scope, the store refuses and nothing
     /// changes.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
-        Ok(self.ask(|reply| SessionCommand::Scope(scope, reply)).await??)
+        Ok(self.ask(|reply| SessionCommand::Deferred(DeferredCommand::Scope(scope, reply))).await??)
     }
 
     /// Prevents the agent, and later agents of the session, from being parked for idleness until the value is dropped.
@@ -268,7 +268,8 @@ impl Session {
         request: &RequestId,
         responder: Option<mpsc::Sender<ResponderRequest>>,
     ) -> Result<Option<Turn>, SessionError> {
-        self.ask(|reply| SessionCommand::Join(request.clone(), responder, reply)).await
+        self.ask(|reply| SessionCommand::Deferred(DeferredCommand::Join(request.clone(), responder, reply)))
+            .await
     }
 
     /// Sets the responder for turns whose own client is not known any more.
@@ -372,10 +373,12 @@ impl Session {
         real_cwd: AbsolutePath,
     ) -> Result<Vec<AbsolutePath>, SessionError> {
         self.park().await?;
-        self.ask(|reply| SessionCommand::Move { cwd, real_cwd, reply }).await?.map_err(|error| match error {
-            MoveError::Busy => SessionError::Busy(self.record.clone()),
-            MoveError::Store(error) => error.into(),
-        })
+        self.ask(|reply| SessionCommand::Deferred(DeferredCommand::Move { cwd, real_cwd, reply }))
+            .await?
+            .map_err(|error| match error {
+                MoveError::Busy => SessionError::Busy(self.record.clone()),
+                MoveError::Store(error) => error.into(),
+            })
     }
 
     /// Sends a query about the agent's other sessions, if the agent runs.
