@@ -52,7 +52,7 @@ impl Host {
         for record in records {
             if self.last_uses.is_long_ago(&record, self.engine.is_held(&record), now) {
                 // A failed removal is retried the next time.
-                drop(self.engine.delete_unprompted(&record).await);
+                drop(self.delete_unprompted(&record).await);
             }
         }
     }
@@ -60,8 +60,15 @@ impl Host {
     /// Removes a record that was never prompted and that no client uses, and returns whether it did.
     pub(crate) async fn remove_if_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
         let stored = self.engine.record(record).await?;
-        Ok(stored.is_some_and(|stored| stored.is_unprompted())
-            && self.engine.delete_unprompted(record).await?)
+        Ok(stored.is_some_and(|stored| stored.is_unprompted()) && self.delete_unprompted(record).await?)
+    }
+
+    async fn delete_unprompted(&self, record: &RecordId) -> Result<bool, SessionError> {
+        let is_deleted = self.engine.delete_unprompted(record).await?;
+        if is_deleted {
+            self.confined_records.remove(record);
+        }
+        Ok(is_deleted)
     }
 }
 
@@ -135,13 +142,15 @@ mod tests {
         let settings = EngineSettings { clock: now, ..EngineSettings::default() };
         let engine = Engine::new(Arc::clone(&store), id(), settings);
         let host = Arc::new(Host::new(engine, store, "1", crate::host::ClientTimeouts::default()));
-        let used = RecordId::new("used").unwrap();
+        let [used, abandoned] = ["used", "abandoned"].map(|id| RecordId::new(id).unwrap());
+        host.confined_records.insert(&abandoned);
         let session = host.engine.attach(&used, &RestoreSession::unchanged()).await.unwrap();
         let hold = session.hold();
         pass(24);
         assert_eq!(left(&host).await, ["abandoned", "used", "shell"]);
         pass(1);
         assert_eq!(left(&host).await, ["used", "shell"]);
+        assert!(!host.confined_records.contains(&abandoned));
         drop(hold);
         pass(24);
         assert_eq!(left(&host).await, ["used", "shell"]);
