@@ -80,7 +80,7 @@ pub(super) struct UpdateHeader<'a> {
 }
 
 impl<'a> UpdateLine<'a> {
-    /// Parses a line; `None` if it has no session id or no update.
+    /// Parses a line; `None` if it has no session id or no update, or if a name that we read or replace is duplicated.
     pub(super) fn read(body: &'a str) -> Option<Self> {
         let params = usual_params(body).or_else(|| Params::read(json::get(body, &["params"])?))?;
         params.session?;
@@ -147,6 +147,9 @@ impl<'a> Params<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let scan = json::scan(text, &["sessionId", "update", "_meta"]).filter(MemberScan::is_plain)?;
         let [session, update, meta] = scan.values;
+        if meta.is_some_and(|meta| json::is_duplicated(meta, &["acpx"])) {
+            return None;
+        }
         Some(Self { text, session, meta, update, has_others: scan.has_others })
     }
 }
@@ -221,6 +224,15 @@ mod tests {
         }
         for broken in ["{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}", "{}", ""] {
             assert!(UpdateLine::read(broken).is_none(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn update_with_a_duplicated_acpx_meta_is_not_read() {
+        for meta in [r#""_meta":{"acpx":1,"acpx":2}"#, r#""_meta":{},"\u005fmeta":{"acpx":1}"#] {
+            let body =
+                format!(r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{}},{meta}}}}}"#);
+            assert!(UpdateLine::read(&body).is_none(), "{body}");
         }
     }
 }
