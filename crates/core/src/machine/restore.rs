@@ -238,10 +238,8 @@ impl SessionMachine {
         };
         lineage.replace_after(reset.error, session, agent_session, reset.reason, now);
         self.out.push(Effect::SaveLineage(lineage.clone()));
-        if self.target == RestoreTarget::Forked {
-            // A fork has the history of the session it was forked from.
-            self.target = RestoreTarget::Current;
-        } else {
+        // A fork has the history of the session it was forked from.
+        if std::mem::take(&mut self.target) != RestoreTarget::Forked {
             self.progress.is_prompted = false;
         }
         self.emit(Effect::Fact(fact));

@@ -322,6 +322,18 @@ fn prompt_queued_during_a_failed_return_goes_to_the_current_session() {
 }
 
 #[test]
+fn reset_during_a_return_makes_the_fresh_session_current() {
+    let mut machine = with_two_sessions();
+    let mut reset = prompt("p");
+    if let Input::Prompt { options, .. } = &mut reset {
+        options.fallback = Fallback::Reset;
+    }
+    let fresh = Input::SessionCreated { session: session("s3"), agent_session: None };
+    feed(&mut machine, [Input::Return(session("s1")), reset, ready(ALL), fresh]);
+    assert_eq!(machine.target_session(), Some(&session("s3")));
+}
+
+#[test]
 fn a_host_that_stops_interrupts_a_prompt_that_waits_to_be_resent() {
     let (mut machine, _) = refused_prompt();
     let effects = feed(&mut machine, [Input::HostStopping]);
