@@ -9,13 +9,13 @@ use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentRequestId, Direction, EventKind, LoginMethod,
     LoginMethodKind, Permit, PreviousContent, ProtocolVersion,
 };
-use crate::wire::{Peer, RpcId, WireError, encode};
+use crate::wire::{Peer, RpcError, RpcId, WireError, encode};
 
 use super::super::capabilities::UnsupportedBlock;
 use super::super::{ExtraParams, login_methods};
 use super::permission::{Escalation, PermissionRequest};
 use super::tools::{ToolAnswer, ToolRequest};
-use super::{AgentConnection, RedactedLine, elicitation, rpc_id, to_json};
+use super::{AgentConnection, ParsedMessage, RedactedLine, elicitation, rpc_id, to_json};
 
 /// Maximum number of unanswered queries per agent: requests about its other sessions, such as `session/list`. They
 /// belong to no conversation, so their responses are kept apart from the session's.
@@ -142,6 +142,26 @@ impl AgentConnection {
         decision: &Permit,
     ) -> OutgoingLine {
         self.forward_result(id, &request.result(decision))
+    }
+
+    /// The response that denies a request of an agent without a session; `None` if the message is no request.
+    pub(crate) fn deny(&mut self, message: &ParsedMessage) -> Option<OutgoingLine> {
+        Some(match message {
+            ParsedMessage::Permission(id, request) => self.permit(id, request, &Permit::Reject),
+            ParsedMessage::Elicitation(id, params) => self.elicited(id, params, &Permit::Declined),
+            ParsedMessage::Refused(id, error) => self.refusal(id, error),
+            // Without a session there is no directory whose files it may access.
+            ParsedMessage::Tool(id, request, _) => {
+                self.refusal(id, &RpcError::method_not_found(request.method()))
+            }
+            ParsedMessage::Answer(_)
+            | ParsedMessage::Update(_)
+            | ParsedMessage::State(..)
+            | ParsedMessage::LinkState(_)
+            | ParsedMessage::Withdrawn(_)
+            | ParsedMessage::QueryAnswer(..)
+            | ParsedMessage::Nothing => return None,
+        })
     }
 
     /// The response that rejects a request because a rule escalated it, with the escalation in `_meta`.

@@ -14,7 +14,6 @@ use crate::acp::client::{
 };
 use crate::acp::login_methods;
 use crate::model::{AgentError, LineageIndex, LoginMethod, LoginPolicy, Permit, Seq, join_login_methods};
-use crate::wire::RpcError;
 
 use super::launch_spec::LaunchSpec;
 use crate::engine::permissions::dispatch::elicited;
@@ -119,23 +118,14 @@ pub(crate) async fn ask(
                         questions.send(ask, asked, responder);
                         continue;
                     }
-                    // A login needs no permissions.
-                    ParsedMessage::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-                    ParsedMessage::Refused(ask, error) => connection.refusal(&ask, &error),
-                    // A login has no session and so no directory whose files it may access.
-                    ParsedMessage::Tool(ask, request, _) => {
-                        connection.refusal(&ask, &RpcError::method_not_found(request.method()))
-                    }
                     ParsedMessage::Withdrawn(ask) => {
                         questions.withdraw(&ask);
                         connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                     }
-                    ParsedMessage::Update(_)
-                    | ParsedMessage::State(..)
-                    | ParsedMessage::LinkState(_)
-                    | ParsedMessage::Answer(_)
-                    | ParsedMessage::QueryAnswer(..)
-                    | ParsedMessage::Nothing => continue,
+                    message => match connection.deny(&message) {
+                        Some(denial) => denial,
+                        None => continue,
+                    },
                 }
             }
             consulted = questions.next() => match consulted {

@@ -7,9 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::acp::client::{AgentResponse, MessageContext, OutgoingLine, ParsedMessage, SessionWorkspace};
 use crate::acp::{AgentInfo, Capabilities};
-use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Permit, Profiles, ProtocolVersion};
+use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Profiles, ProtocolVersion};
 use crate::tools::{ProcessExit, TerminationOutcome};
-use crate::wire::RpcError;
 
 use super::standalone::StandaloneAgent;
 use crate::engine::agent::launch_spec::LaunchSpec;
@@ -194,22 +193,13 @@ async fn ask(agent: &mut LiveAgent, request: OutgoingLine) -> Option<AgentRespon
     request.send().await.ok()?;
     let connection = &mut agent.connection;
     loop {
-        let answer = match connection.recv(MessageContext::default()).await?.meaning {
+        match connection.recv(MessageContext::default()).await?.meaning {
             ParsedMessage::Answer(answer) if answer != AgentResponse::Other => return Some(answer),
-            ParsedMessage::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-            ParsedMessage::Elicitation(ask, params) => connection.elicited(&ask, &params, &Permit::Declined),
-            ParsedMessage::Refused(ask, error) => connection.refusal(&ask, &error),
-            ParsedMessage::Tool(ask, request, _) => {
-                connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+            message => {
+                if let Some(denial) = connection.deny(&message) {
+                    denial.send().await.ok()?;
+                }
             }
-            ParsedMessage::Answer(_)
-            | ParsedMessage::Update(_)
-            | ParsedMessage::State(..)
-            | ParsedMessage::LinkState(_)
-            | ParsedMessage::Withdrawn(_)
-            | ParsedMessage::QueryAnswer(..)
-            | ParsedMessage::Nothing => continue,
-        };
-        answer.send().await.ok()?;
+        }
     }
 }
