@@ -8,7 +8,7 @@ use clap::{ArgMatches, FromArgMatches};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
 use super::options::{OutputArgs, SessionArgs};
-use super::pending::{ApproveArgs, DenyArgs};
+use super::pending::AnswerArgs;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::SessionsCommand;
 use super::usage::UsageError;
@@ -53,7 +53,8 @@ pub(crate) enum CliCommand {
     Set(SetCommand),
     Status,
     Pending,
-    Answer(AnswerCommand),
+    Approve(AnswerArgs),
+    Deny(AnswerArgs),
     Sessions(SessionsCommand),
     Acp,
     Auth(AuthCommand),
@@ -107,16 +108,6 @@ pub(crate) struct SetCommand {
 pub(crate) enum Wait {
     ForAnswer,
     JustQueue,
-}
-
-/// An answer to a pending request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AnswerCommand {
-    /// The request's id.
-    pub(crate) question: String,
-    pub(crate) approve: bool,
-    /// The option to choose.
-    pub(crate) option: Option<String>,
 }
 
 /// The shared flags of a command, before the agent is known.
@@ -184,12 +175,8 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         Verb::Cancel => CliCommand::Cancel,
         Verb::Status => CliCommand::Status,
         Verb::Pending => CliCommand::Pending,
-        Verb::Approve(ApproveArgs { question, option }) => {
-            CliCommand::Answer(AnswerCommand { question, approve: true, option })
-        }
-        Verb::Deny(DenyArgs { question, option }) => {
-            CliCommand::Answer(AnswerCommand { question, approve: false, option })
-        }
+        Verb::Approve(args) => CliCommand::Approve(args),
+        Verb::Deny(args) => CliCommand::Deny(args),
         Verb::Sessions(command) => CliCommand::Sessions(command),
         Verb::Auth(args) => CliCommand::Auth(args.read(agent, has_agent_flag)?),
         Verb::Acp(AcpArgs { login: Some(method) }) => CliCommand::Auth(AuthCommand::LogIn { method }),

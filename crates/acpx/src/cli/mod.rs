@@ -24,11 +24,12 @@ use clap::error::ErrorKind;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
-    AgentChoice, AnswerCommand, CliCommand, CliOptions, ExecCommand, Invocation, PromptAttachment,
-    PromptCommand, PromptWords, SetCommand, Wait,
+    AgentChoice, CliCommand, CliOptions, ExecCommand, Invocation, PromptAttachment, PromptCommand,
+    PromptWords, SetCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, OutputArgs, SessionArgs, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::pending::AnswerArgs;
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_format};
 pub(crate) use self::scan::is_verb;

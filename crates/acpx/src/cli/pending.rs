@@ -12,38 +12,27 @@ its id:
 
 This starts nothing: without a host, no request is pending.";
 
-/// Approve a pending permission request
-#[derive(Debug, Args)]
-#[command(after_help = "\
+pub(super) const APPROVE_HELP: &str = "\
 Without --option it is approved once, if the agent offers that. Name an option by its id, kind or number from
 acpx pending, if exactly one option has it; options that reject belong to deny.
   acpx approve 3f9c1a7be052
   acpx approve 3f9c1a7be052 --option allow_always
 
-A program that an agent started cannot approve anything.")]
-#[command(override_usage = "acpx approve [FLAGS] <ID>")]
-pub(super) struct ApproveArgs {
-    /// The request's id, as in acpx pending
-    #[arg(value_name = "ID")]
-    pub(super) question: String,
-    /// Choose this option, by its id, kind or number
-    #[arg(long, value_name = "OPTION")]
-    pub(super) option: Option<String>,
-}
+A program that an agent started cannot approve anything.";
 
-/// Deny a pending permission request
-#[derive(Debug, Args)]
-#[command(after_help = "\
+pub(super) const DENY_HELP: &str = "\
 Without --option it is rejected once, if the agent offers that. Name an option by its id, kind or number from
 acpx pending, if exactly one option has it.
   acpx deny 3f9c1a7be052
-  acpx deny 3f9c1a7be052 --option reject_always")]
-#[command(override_usage = "acpx deny [FLAGS] <ID>")]
-pub(super) struct DenyArgs {
+  acpx deny 3f9c1a7be052 --option reject_always";
+
+// The answer of `approve` and `deny`.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
     /// The request's id, as in acpx pending
     #[arg(value_name = "ID")]
-    pub(super) question: String,
+    pub(crate) question: String,
     /// Choose this option, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
-    pub(super) option: Option<String>,
+    pub(crate) option: Option<String>,
 }

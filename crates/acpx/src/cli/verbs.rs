@@ -10,7 +10,7 @@ use super::demo_agent::DemoAgentArgs;
 use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
-use super::pending::{ApproveArgs, DenyArgs, PENDING_HELP};
+use super::pending::{APPROVE_HELP, AnswerArgs, DENY_HELP, PENDING_HELP};
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::{SessionsCommand, sessions};
 use super::usage::UsageError;
@@ -77,8 +77,18 @@ const VERBS: [(&str, Build); 19] = [
             .override_usage("acpx pending [FLAGS]")
             .after_help(PENDING_HELP)
     }),
-    ("approve", |command, _| output::<ApproveArgs>(command)),
-    ("deny", |command, _| output::<DenyArgs>(command)),
+    ("approve", |command, _| {
+        output::<AnswerArgs>(command)
+            .about("Approve a pending permission request")
+            .override_usage("acpx approve [FLAGS] <ID>")
+            .after_help(APPROVE_HELP)
+    }),
+    ("deny", |command, _| {
+        output::<AnswerArgs>(command)
+            .about("Deny a pending permission request")
+            .override_usage("acpx deny [FLAGS] <ID>")
+            .after_help(DENY_HELP)
+    }),
     ("sessions", sessions),
     ("acp", |command, _| session::<AcpArgs, ()>(command)),
     ("auth", |command, _| session::<AuthArgs, ()>(command)),
@@ -160,8 +170,8 @@ pub(super) enum Verb {
     Set(SetArgs),
     Status,
     Pending,
-    Approve(ApproveArgs),
-    Deny(DenyArgs),
+    Approve(AnswerArgs),
+    Deny(AnswerArgs),
     #[command(subcommand)]
     Sessions(SessionsCommand),
     Acp(AcpArgs),

@@ -9,7 +9,6 @@ use crate::error::CliError;
 use crate::output::{self, Console};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::settings::CommandSettings;
 
@@ -28,8 +27,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let cancelled = match &record {
             None => false,
             Some(record) => {
-                let mut session =
-                    HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+                let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
                 let cancelled = session
                     .retry_on_lost_host(async |session| cancel(&locator, &lookup, record, session).await);
                 cancelled.await.map_err(|error| error.about(record.identity()))?

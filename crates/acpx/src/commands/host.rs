@@ -48,7 +48,7 @@ pub(crate) fn run(
     }
     let mut console = config.console(output)?;
     block_on(async {
-        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
         let done =
             session.retry_on_lost_host(async |session| change(command, &locator, session).await).await?;
         match done {

@@ -11,7 +11,6 @@ use crate::error::CliError;
 use crate::output::{self, Console};
 use crate::session::host_locator::HostLocator;
 use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
@@ -25,7 +24,7 @@ pub(super) async fn call_host<T: DeserializeOwned>(
     console: &mut Console<'static>,
 ) -> Result<T, CliError> {
     let locator = HostLocator::of_environment()?;
-    let mut session = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+    let mut session = HostSession::with_timeout(console, settings.timeout, &locator)?;
     let reply = session.retry_on_lost_host(async |session| {
         let mut client = session.host(&locator).await?;
         session.call(&mut client, method, params).await
@@ -70,7 +69,7 @@ pub(super) async fn start_session(
 ) -> Result<StartedSession, CliError> {
     let agent = record.map_or(&settings.agent, |record| &record.agent);
     let locator = HostLocator::of_environment()?;
-    let mut session = HostSession::new(console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+    let mut session = HostSession::with_timeout(console, settings.timeout, &locator)?;
     let reply = session.retry_on_lost_host(async |session| {
         let mut client = session.host(&locator).await?;
         if record.is_none() {

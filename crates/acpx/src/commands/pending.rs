@@ -11,7 +11,6 @@ use crate::error::CliError;
 use crate::output;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
@@ -23,7 +22,7 @@ pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliErro
     let locator = HostLocator::of_environment()?;
     let mut console = config.console(output)?;
     block_on(async {
-        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
         let pending = session.retry_on_lost_host(async |session| questions(&locator, session).await).await?;
         Ok(output::pending(&pending.questions, &mut console)?)
     })

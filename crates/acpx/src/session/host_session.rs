@@ -176,6 +176,15 @@ impl<'a> HostSession<'a> {
         }
     }
 
+    /// An exchange with the host of this home, with a time limit.
+    pub(crate) fn with_timeout(
+        console: &'a mut Console<'static>,
+        timeout: Option<Duration>,
+        locator: &'a HostLocator,
+    ) -> Result<Self, CliError> {
+        Ok(Self::new(console, InterruptWatcher::new(timeout)?, Some(locator)))
+    }
+
     /// Lets a person at this terminal, if there is one, answer the agent's requests.
     pub(crate) fn with_prompter(self, prompter: Option<TerminalPrompter>) -> Self {
         Self { prompter, ..self }

@@ -16,7 +16,6 @@ use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
 use super::host_locator::{HostLocator, block_on};
 use super::host_session::HostSession;
-use super::interrupt::InterruptWatcher;
 use super::lookup::ScopeDirectories;
 use super::settings::CommandSettings;
 use crate::agents::name_of;
@@ -59,8 +58,7 @@ pub(crate) fn first(settings: &CommandSettings, concerns: ImportScope) -> Result
         }
         drop(store);
         if found.has_news {
-            let mut session =
-                HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+            let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
             let agents = &settings.configured_agents;
             let report = take(&locator, &directory, agents, ImportMode::Keep, &mut session).await?;
             report_import(&report, &mut console);

@@ -12,7 +12,6 @@ use crate::error::{CliError, Intent};
 use crate::output::{self, Console};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::prompt_request::AcpxMeta;
 use crate::session::settings::CommandSettings;
@@ -40,8 +39,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         // An agent that has to be started for the delete gets the environment of this command.
         let meta = RestoreMeta { later: true, ..restore_meta(&record, settings, None) };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let mut session =
-            HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(&locator));
+        let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
         let deleted = session.retry_on_lost_host(async |session| {
             let mut client = session.host(&locator).await?;
             match session.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {

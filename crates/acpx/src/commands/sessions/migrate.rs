@@ -10,7 +10,6 @@ use crate::error::{CliError, CliExit, system_words};
 use crate::output::migrated;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSession;
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::LazyConfig;
 use crate::session::takeover;
 
@@ -34,7 +33,7 @@ pub(crate) fn run(
     // An error in the configuration does not stop the import.
     let agents = config.get().map(Config::configured_agents).unwrap_or_default();
     let report = block_on(async {
-        let mut session = HostSession::new(&mut console, InterruptWatcher::new(None)?, Some(&locator));
+        let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
         takeover::take(&locator, &directory, &agents, mode, &mut session).await
     })?;
     migrated(&report, command.dry_run, &mut console)?;

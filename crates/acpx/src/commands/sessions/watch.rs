@@ -10,7 +10,6 @@ use crate::error::{CliError, InterruptReason};
 use crate::output::{self, Console, FollowView, SessionLabel};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
-use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 
@@ -46,7 +45,7 @@ async fn follow(
     };
     output::watching(SessionLabel::of(record), &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
-    let session = HostSession::new(&mut console, InterruptWatcher::new(settings.timeout)?, Some(locator));
+    let session = HostSession::with_timeout(&mut console, settings.timeout, locator)?;
     let mut session = session.following(&mut view, record.id.clone(), store, next);
     let watched = session.retry_on_lost_host(async |session| {
         let seen = async |session: &mut HostSession<'_>| {
