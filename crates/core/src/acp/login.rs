@@ -17,9 +17,9 @@ pub fn login_methods(answer: &str) -> Vec<LoginMethod> {
 
 /// The login methods in a reply or in the data of an error, in this version.
 pub(super) fn parse_login_methods(version: ProtocolVersion, sent: &Value) -> Vec<LoginMethod> {
-    let ways = sent["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let methods = sent["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
     let key = login_key(version);
-    ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
+    methods.iter().take(MOST).filter_map(|method| read(key, method)).collect()
 }
 
 /// The name of a method's id member in this version.
@@ -30,27 +30,27 @@ pub(super) fn login_key(version: ProtocolVersion) -> &'static str {
     }
 }
 
-fn read(key: &str, way: &Value) -> Option<LoginMethod> {
-    let text = |name: &str| way[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+fn read(key: &str, method: &Value) -> Option<LoginMethod> {
+    let text = |name: &str| method[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let id = text(key)?;
     Some(LoginMethod {
         name: text("name").unwrap_or_else(|| id.clone()),
         description: text("description"),
-        how: how(way),
+        how: how(method),
         id,
     })
 }
 
 /// In version 1 a method without a type is the agent's own.
-fn how(way: &Value) -> LoginMethodKind {
-    match way["type"].as_str() {
+fn how(method: &Value) -> LoginMethodKind {
+    match method["type"].as_str() {
         None | Some("agent") => LoginMethodKind::Agent,
-        Some("env_var") => LoginMethodKind::Variables(variables(way)),
+        Some("env_var") => LoginMethodKind::Variables(variables(method)),
         Some("terminal") => {
-            let args = way["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let args = method["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
             LoginMethodKind::Terminal {
                 args: args.map(str::to_owned).collect(),
-                env: environment(&way["env"]),
+                env: environment(&method["env"]),
             }
         }
         Some(other) => LoginMethodKind::Other(other.to_owned()),
@@ -58,9 +58,9 @@ fn how(way: &Value) -> LoginMethodKind {
 }
 
 /// An earlier draft of the protocol had one variable, a later one a list.
-fn variables(way: &Value) -> Vec<LoginVariable> {
-    let one = way["varName"].as_str().map(|name| LoginVariable { name: name.to_owned(), optional: false });
-    let many = way["vars"].as_array().into_iter().flatten().filter_map(|variable| {
+fn variables(method: &Value) -> Vec<LoginVariable> {
+    let one = method["varName"].as_str().map(|name| LoginVariable { name: name.to_owned(), optional: false });
+    let many = method["vars"].as_array().into_iter().flatten().filter_map(|variable| {
         let name = variable["name"].as_str()?.to_owned();
         Some(LoginVariable { name, optional: variable["optional"] == true })
     });

@@ -423,8 +423,8 @@ impl Engine {
     /// A directory with every link followed, unless its disk takes too long to respond.
     pub(crate) async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
-        let asked = self.disk().ask(cwd.as_path(), move || api::request::real_directory(&path)).await;
-        asked.unwrap_or_else(|no_answer| {
+        let real = self.disk().ask(cwd.as_path(), move || api::request::real_directory(&path)).await;
+        real.unwrap_or_else(|no_answer| {
             Err(SessionError::Directory { cwd: cwd.clone(), reason: no_answer.to_string() })
         })
     }

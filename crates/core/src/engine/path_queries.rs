@@ -64,17 +64,17 @@ impl PathQueries {
     /// The entry for this path.
     fn about(path: &Path, paths: &Paths) -> Arc<Self> {
         let mut known = paths.lock();
-        if let Some(asked) = known.get(path).and_then(Weak::upgrade) {
-            return asked;
+        if let Some(queries) = known.get(path).and_then(Weak::upgrade) {
+            return queries;
         }
-        let asked = Arc::new(Self {
+        let queries = Arc::new(Self {
             path: path.to_owned(),
             places: Arc::new(Semaphore::new(OPEN_FOR_ONE)),
             since: Lock::default(),
             paths: Arc::clone(paths),
         });
-        known.insert(path.to_owned(), Arc::downgrade(&asked));
-        asked
+        known.insert(path.to_owned(), Arc::downgrade(&queries));
+        queries
     }
 
     /// Whether an open query was given up.
@@ -87,7 +87,7 @@ impl Drop for PathQueries {
     fn drop(&mut self) {
         let mut known = self.paths.lock();
         // A new entry may have replaced this one.
-        if known.get(&self.path).is_some_and(|asked| asked.strong_count() == 0) {
+        if known.get(&self.path).is_some_and(|queries| queries.strong_count() == 0) {
             known.remove(&self.path);
         }
     }
@@ -121,8 +121,8 @@ impl Drop for PathQuery {
 impl Disk {
     /// A path with every link followed, or the path unchanged if it does not exist.
     pub(crate) async fn real(&self, path: &AbsolutePath) -> Result<AbsolutePath, NoAnswer> {
-        let asked = path.clone();
-        self.ask(path.as_path(), move || real_path_or_written(asked)).await
+        let queried = path.clone();
+        self.ask(path.as_path(), move || real_path_or_written(queried)).await
     }
 
     /// Runs work that accesses this path and no other.

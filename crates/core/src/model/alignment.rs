@@ -356,9 +356,9 @@ impl Alignment {
         let (known, unknown) = text.as_bytes().split_at(text.len().min(rest.len()));
         // Text beyond the stored beginning must at least fit into the reply's length.
         let is_within = replied + text.len() <= exchange.reply_bytes();
-        let said = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unstored > 0);
-        self.replied = said.then(|| replied + text.len());
-        said
+        let is_reply = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unstored > 0);
+        self.replied = is_reply.then(|| replied + text.len());
+        is_reply
     }
 
     /// Whether the rest of a reply must still arrive. The very last reply must only if its turn ended: agents forget

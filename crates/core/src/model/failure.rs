@@ -102,22 +102,22 @@ pub enum AgentError {
         output: Vec<String>,
     },
     /// It speaks a protocol version that we do not.
-    #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {asked}")]
+    #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {requested}")]
     Version {
         /// The agent.
         agent: String,
         /// The requested version, which allows an older answer too.
-        asked: u16,
+        requested: u16,
         /// What it answered.
         answered: String,
     },
     /// It does not support the requested protocol version or an older one.
-    #[error("the agent {agent:?} does not speak protocol version {asked}, but {supported}")]
+    #[error("the agent {agent:?} does not speak protocol version {requested}, but {supported}")]
     VersionRefused {
         /// The agent.
         agent: String,
         /// The requested version.
-        asked: u16,
+        requested: u16,
         /// The versions it supports, as text.
         supported: String,
         /// The error object as received.

@@ -169,8 +169,8 @@ const KINDS: [(&str, &[&str]); 8] = [
 impl ToolUse {
     /// The kind that the agent sent, or else the one its title's first word means.
     pub fn kind_name(&self) -> &str {
-        if let Some(said) = &self.protocol_kind {
-            return said;
+        if let Some(kind) = &self.protocol_kind {
+            return kind;
         }
         let Some(first) = self.first_word() else { return "other" };
         let is_meant = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(first));

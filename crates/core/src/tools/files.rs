@@ -40,7 +40,7 @@ pub(crate) struct RootedPath {
     /// The path below the root, resolved.
     inner: PathBuf,
     /// The path as requested.
-    asked: PathBuf,
+    requested: PathBuf,
 }
 
 /// Which lines of a file are requested.
@@ -134,18 +134,18 @@ impl FromIterator<Root> for Roots {
 impl Roots {
     /// Resolves a path, which must be inside a root.
     pub(crate) fn locate(&self, path: &str) -> Result<RootedPath, FileError> {
-        let asked = PathBuf::from(path);
-        if !asked.is_absolute() {
-            return Err(FileError::Relative { path: asked });
+        let requested = PathBuf::from(path);
+        if !requested.is_absolute() {
+            return Err(FileError::Relative { path: requested });
         }
-        let real = real_path(&asked).map_err(|error| failed(&asked, error))?;
+        let real = real_path(&requested).map_err(|error| failed(&requested, error))?;
         let inside = self.0.iter().filter_map(|Root(root)| {
             let inner = real.strip_prefix(root).ok()?.to_owned();
             Some((root.clone(), inner))
         });
         match inside.max_by_key(|(root, _)| root.as_os_str().len()) {
-            Some((root, inner)) => Ok(RootedPath { root, inner, asked }),
-            None => Err(FileError::Outside { path: asked }),
+            Some((root, inner)) => Ok(RootedPath { root, inner, requested }),
+            None => Err(FileError::Outside { path: requested }),
         }
     }
 }
@@ -160,7 +160,7 @@ impl RootedPath {
     pub(crate) fn read(&self, lines: LineRange) -> Result<String, FileError> {
         let bytes = self.open_file().and_then(|file| wanted(file, lines)).map_err(|error| self.failed(error));
         let bytes = bytes?.ok_or_else(|| self.too_large(MAX_TEXT_BYTES))?;
-        String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.asked.clone() })
+        String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.requested.clone() })
     }
 
     /// What a write would replace. For a text above the limit, or for binary content, only its length.
@@ -242,15 +242,15 @@ impl RootedPath {
 
     /// The error for a file that has changed.
     pub(crate) fn changed(&self) -> FileError {
-        FileError::Changed { path: self.asked.clone() }
+        FileError::Changed { path: self.requested.clone() }
     }
 
     fn too_large(&self, limit: usize) -> FileError {
-        FileError::TooLarge { path: self.asked.clone(), limit }
+        FileError::TooLarge { path: self.requested.clone(), limit }
     }
 
     fn failed(&self, error: io::Error) -> FileError {
-        failed(&self.asked, error)
+        failed(&self.requested, error)
     }
 }
 

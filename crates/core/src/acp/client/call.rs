@@ -55,17 +55,17 @@ impl AgentConnection {
     }
 
     /// `authenticate` with this method, or `auth/login` in version 2, if the agent has it.
-    pub(crate) fn login(&self, way: &str, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
+    pub(crate) fn login(&self, id: &str, extra: Option<&ExtraParams>) -> Option<OutgoingLine> {
         let method = match self.version {
             ProtocolVersion::V1 => "authenticate",
             ProtocolVersion::V2 => "auth/login",
         };
         // Terminal logins never use this request.
         let is_meant =
-            |known: &LoginMethod| known.id == way && !matches!(known.how, LoginMethodKind::Terminal { .. });
+            |known: &LoginMethod| known.id == id && !matches!(known.how, LoginMethodKind::Terminal { .. });
         login_methods(&self.answer).into_iter().find(is_meant)?;
         let extra = extra.map(|extra| extra.members(self.version)).unwrap_or_default();
-        let params = format!(r#"{{"methodId":{}{extra}}}"#, to_json(&way));
+        let params = format!(r#"{{"methodId":{}{extra}}}"#, to_json(&id));
         Some(OutgoingLine::request(&self.peer, method, &params))
     }
 

@@ -203,16 +203,16 @@ fn with_clients(own: String, version: ProtocolVersion, client: &ExtraParams) -> 
 
 /// The version that the agent chose: the requested one or an older one.
 fn read_answer(
-    asked: ProtocolVersion,
+    requested: ProtocolVersion,
     agent: &str,
     message: &RpcMessage,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
     let speaker =
-        AnswerSource { agent, version: asked, profile: Profiles::built_in().any(), login_methods: None };
+        AnswerSource { agent, version: requested, profile: Profiles::built_in().any(), login_methods: None };
     let result = match responses::result(speaker, "initialize", message) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
-            let asked = asked.number();
-            return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });
+            let requested = requested.number();
+            return Err(AgentError::VersionRefused { agent, requested, supported: supported(&acp), acp });
         }
         result => result?,
     };
@@ -224,11 +224,11 @@ fn read_answer(
         });
     };
     let number = answered.as_u64().and_then(|number| u16::try_from(number).ok());
-    match number.and_then(ProtocolVersion::from_number).filter(|version| *version <= asked) {
+    match number.and_then(ProtocolVersion::from_number).filter(|version| *version <= requested) {
         Some(version) => Ok((version, Capabilities::read(version, &result))),
         None => Err(AgentError::Version {
             agent: agent.to_owned(),
-            asked: asked.number(),
+            requested: requested.number(),
             answered: answered.to_string().chars().take(64).collect(),
         }),
     }

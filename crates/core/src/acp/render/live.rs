@@ -186,7 +186,7 @@ impl RecordRenderer {
     /// The request id of this client's own prompt, if the event just rendered made it part of the conversation. For a
     /// version 2 agent that is its reply to the prompt.
     pub(crate) fn inserted(&self, event: &Event) -> Option<&str> {
-        let asked = self.running.origin.as_ref().filter(|_| self.running.is_own && self.has_states())?;
+        let origin = self.running.origin.as_ref().filter(|_| self.running.is_own && self.has_states())?;
         let is_said = match (event.direction, event.kind, version(event)) {
             (Direction::ToAgent, EventKind::Request, ProtocolVersion::V1)
             | (Direction::FromAgent, EventKind::Response, ProtocolVersion::V2) => {
@@ -194,7 +194,7 @@ impl RecordRenderer {
             }
             _ => false,
         };
-        is_said.then_some(&*asked.request_id)
+        is_said.then_some(&*origin.request_id)
     }
 
     /// Only version 2 has state updates.
@@ -306,7 +306,7 @@ impl RecordRenderer {
             Some(Fact::TurnEnded { turn, .. }) => {
                 self.open.end();
                 // A turn that never started can end while another one runs.
-                self.running.origin = self.running.origin.take().filter(|asked| asked.turn != turn);
+                self.running.origin = self.running.origin.take().filter(|origin| origin.turn != turn);
                 if self.has_pending() { self.settle() } else { Vec::new() }
             }
             Some(Fact::SessionReset { announced: true, reason, carried, error, .. }) => {
@@ -331,7 +331,7 @@ impl RecordRenderer {
 
     /// Resolves the prompt of the turn that this fact ends.
     pub(super) fn ends_turn(&mut self, event: &Event) -> PromptResolution {
-        let running = self.running.origin.as_ref().map(|asked| asked.turn);
+        let running = self.running.origin.as_ref().map(|origin| origin.turn);
         match Fact::from_body(&event.body) {
             Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.running.echo.over(),
             _ => PromptResolution::default(),
@@ -364,8 +364,8 @@ impl RecordRenderer {
             ProtocolVersion::V1 => PromptResolution::default(),
             ProtocolVersion::V2 => {
                 let settled = self.running.echo.answered(&event.body);
-                if let (Some(message), Some(asked)) = (self.running.echo.message(), &self.running.origin) {
-                    self.prompts.insert((event.lineage, message.into()), TurnId(asked.turn));
+                if let (Some(message), Some(origin)) = (self.running.echo.message(), &self.running.origin) {
+                    self.prompts.insert((event.lineage, message.into()), TurnId(origin.turn));
                 }
                 settled
             }
@@ -390,7 +390,7 @@ impl RecordRenderer {
             return Vec::new();
         }
         let blocks = prompt_blocks(&event.body);
-        let meta = UpdateMeta { asked: self.running.origin.as_ref(), ..meta.clone() };
+        let meta = UpdateMeta { origin: self.running.origin.as_ref(), ..meta.clone() };
         // Only this id separates two consecutive prompts.
         let id = json_string(&match event.turn {
             Some(turn) => prompt_message_id(&self.record, turn),

@@ -24,7 +24,7 @@ pub(super) struct UpdateMeta<'a> {
     pub(super) at: Option<Timestamp>,
     /// The prompt that the update renders.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub(super) asked: Option<&'a PromptOrigin>,
+    pub(super) origin: Option<&'a PromptOrigin>,
 }
 
 /// The turn, request id and client of a prompt, for the other clients.
@@ -39,11 +39,11 @@ pub(super) struct PromptOrigin {
 
 impl UpdateMeta<'_> {
     pub(super) fn of(seq: Seq, at: Timestamp) -> Self {
-        Self { seq: Some(seq.0), at: Some(at), asked: None }
+        Self { seq: Some(seq.0), at: Some(at), origin: None }
     }
 
     fn json(&self) -> Option<String> {
-        match (self.seq, self.at, self.asked) {
+        match (self.seq, self.at, self.origin) {
             (None, None, None) => None,
             // Fast path for almost all updates.
             (Some(seq), Some(at), None) => Some(format!(r#"{{"seq":{seq},"at":"{at}"}}"#)),

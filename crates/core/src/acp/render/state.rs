@@ -181,13 +181,13 @@ impl SessionState {
     /// next event.
     pub(crate) fn standing_line(&self, record: &RecordId, missed: Option<Seq>) -> String {
         let running = self.turn.as_ref().filter(|_| self.now != SessionActivity::Idle);
-        let asked = running.map(|running| PromptOrigin {
+        let origin = running.map(|running| PromptOrigin {
             turn: running.turn,
             request_id: running.request_id.clone(),
             client: None,
         });
         let meta = self.last_event.map(|(seq, at)| UpdateMeta::of(seq, at)).unwrap_or_default();
-        let meta = UpdateMeta { asked: asked.as_ref(), ..meta };
+        let meta = UpdateMeta { origin: origin.as_ref(), ..meta };
         notification(&json_string(record.as_str()), &self.standing(missed), &meta)
     }
 

@@ -121,8 +121,8 @@ pub(crate) fn moved_with(
 
 /// Resolves a path to a real directory, or describes what is wrong with it.
 async fn look(disk: &Disk, path: &AbsolutePath) -> Result<Result<AbsolutePath, String>, NoAnswer> {
-    let asked = path.clone();
-    let look = move || match real_path(&asked) {
+    let queried = path.clone();
+    let look = move || match real_path(&queried) {
         Ok(real) if real.as_path().is_dir() => Ok(real),
         Ok(_) => Err("is not a directory".to_owned()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err("is gone".to_owned()),

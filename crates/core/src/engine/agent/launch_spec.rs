@@ -98,9 +98,9 @@ impl LaunchSpec {
     pub(crate) async fn roots(&self, disk: &Disk) -> Result<Roots, AgentError> {
         let mut looking = JoinSet::new();
         for directory in std::iter::once(&self.cwd).chain(&self.additional_directories) {
-            let (disk, directory, asked) = (disk.clone(), directory.clone(), directory.clone());
+            let (disk, directory, queried) = (disk.clone(), directory.clone(), directory.clone());
             looking.spawn(async move {
-                let found = disk.ask(directory.as_path(), move || Root::find(&asked)).await;
+                let found = disk.ask(directory.as_path(), move || Root::find(&queried)).await;
                 found.map_err(|no_answer| (directory, no_answer))
             });
         }

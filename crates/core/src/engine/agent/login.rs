@@ -102,8 +102,8 @@ pub(crate) async fn ask(
     let mut questions = PendingDecisions::default();
     loop {
         let answer = tokio::select! {
-            said = connection.recv(MessageContext::default()) => {
-                let ReceivedMessage { meaning, line, .. } = said.ok_or(LoginReplyError::Gone)?;
+            message = connection.recv(MessageContext::default()) => {
+                let ReceivedMessage { meaning, line, .. } = message.ok_or(LoginReplyError::Gone)?;
                 if !keep(line) {
                     return Err(LoginReplyError::TooMuch);
                 }
@@ -114,8 +114,8 @@ pub(crate) async fn ask(
                         // It belongs to no session and is not persisted.
                         let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
                         let (waits, since) = (false, None);
-                        let asked = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
-                        questions.send(ask, asked, responder);
+                        let details = RequestDetails { params, version, seq, lineage, wanted: None, waits, since, offer: None };
+                        questions.send(ask, details, responder);
                         continue;
                     }
                     ParsedMessage::Withdrawn(ask) => {

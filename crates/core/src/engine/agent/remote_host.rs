@@ -22,7 +22,7 @@ pub(crate) struct RemoteHostState {
     /// The last sequence number received from it.
     last: Option<u64>,
     /// Request ids of the prompts that were sent from here.
-    asked: HashSet<Box<str>>,
+    sent_prompts: HashSet<Box<str>>,
     /// The prompt of ours that the remote host reported as running. During a rebuild from the journal: until a turn
     /// starts with it.
     works_on: Option<Box<str>>,
@@ -41,7 +41,7 @@ impl RemoteHostState {
         Self {
             lineage,
             last: None,
-            asked: HashSet::new(),
+            sent_prompts: HashSet::new(),
             works_on: None,
             current: None,
             stopped: None,
@@ -59,7 +59,7 @@ impl RemoteHostState {
         match content {
             Content::Fact(Fact::TurnStarted { request_id, .. }) => {
                 let own: Box<str> = request_id.as_str().into();
-                self.asked.insert(own.clone());
+                self.sent_prompts.insert(own.clone());
                 self.current = Some(self.works_on.take().unwrap_or(own));
             }
             Content::Fact(Fact::TurnEnded { stop_reason, error, .. }) => {
@@ -83,7 +83,7 @@ impl RemoteHostState {
             update,
             Update::Chunk { kind: MessageKind::User, .. } | Update::Message { kind: MessageKind::User, .. }
         );
-        is_users && own_prompt(record, line.body()).is_some_and(|prompt| self.asked.contains(&prompt))
+        is_users && own_prompt(record, line.body()).is_some_and(|prompt| self.sent_prompts.contains(&prompt))
     }
 
     /// Notes that the connection was lost or re-established; the fact to store, if that is new.
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn own_prompts_are_those_with_a_stored_request_id() {
         let host = host(&[begins("q1")]);
-        assert_eq!(["q1", "q2"].map(|prompt| host.asked.contains(prompt)), [true, false]);
+        assert_eq!(["q1", "q2"].map(|prompt| host.sent_prompts.contains(prompt)), [true, false]);
     }
 
     #[test]

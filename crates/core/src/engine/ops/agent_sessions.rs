@@ -155,9 +155,9 @@ impl Engine {
         let method = "session/delete".to_owned();
         match self.delete_here(record, launch_values.extra_params.clone()).await? {
             Deletion::NotRunning => {
-                let asked = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
+                let deleted = timeout(limit, self.delete_at_agent(kept, launch_values)).await;
                 let unanswered = || Err(AgentError::Unresponsive { agent, method }.into());
-                Ok(asked.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))
+                Ok(deleted.unwrap_or_else(|_| unanswered()).map_or_else(AtAgent::Kept, |()| AtAgent::Deleted))
             }
             Deletion::NotOffered => Ok(AtAgent::Kept(AgentError::NotOffered { agent, method }.into())),
             Deletion::Unanswered => Ok(AtAgent::Kept(AgentError::Unresponsive { agent, method }.into())),
@@ -240,12 +240,12 @@ impl Engine {
                 Ok(Err(AgentQueryError::NotRunning)) | Err(_) => {}
             }
         }
-        let asked = match alone.take() {
+        let agent = match alone.take() {
             Some(alone) => alone,
             None => StandaloneAgent::start(self, LaunchSpec::alone(with.clone())).await?,
         };
-        let (asked, answer) = asked.query(query).await?;
-        *alone = Some(asked);
+        let (agent, answer) = agent.query(query).await?;
+        *alone = Some(agent);
         Ok(answer)
     }
 

@@ -115,9 +115,9 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
 
 /// A message's text with its other content blocks.
 fn whole(message: &ConversationMessage) -> String {
-    let said = Some(message.text.clone()).filter(|text| !text.is_empty());
+    let text = Some(message.text.clone()).filter(|text| !text.is_empty());
     let along = message.blocks.iter().filter_map(|block| acp::carried_words(block));
-    said.into_iter().chain(along).collect::<Vec<_>>().join("\n")
+    text.into_iter().chain(along).collect::<Vec<_>>().join("\n")
 }
 
 /// Puts the history before a prompt, marked as not written by the user.

@@ -30,10 +30,10 @@ impl MemoryTracker {
     /// Applies the next fact, which has this sequence number.
     pub(crate) fn apply_fact(&mut self, seq: Seq, fact: &Fact) {
         self.memory.apply(seq, fact);
-        if let (Fact::ReplayedLate { replay }, Some(WakeOutcome::Restored { replay: told, .. })) =
+        if let (Fact::ReplayedLate { replay }, Some(WakeOutcome::Restored { replay: reported, .. })) =
             (fact, &mut self.how)
         {
-            *told = Some(*replay);
+            *reported = Some(*replay);
         }
         if let Fact::TurnStarted { turn, .. } | Fact::PromptResent { turn } = fact
             && self.unasked != Some(TurnId(*turn))

@@ -215,8 +215,8 @@ impl Session {
     /// The error for a client whose start wait has passed: names the step, or the request, that the agent has not
     /// finished.
     async fn slow_start(&self, wait: Duration, forward: Option<ForwardId>) -> SessionError {
-        let asked = self.ask(|reply| SessionCommand::SlowStart(wait, forward, reply)).await;
-        asked.map_or_else(|error| error, SessionError::Agent)
+        let answer = self.ask(|reply| SessionCommand::SlowStart(wait, forward, reply)).await;
+        answer.map_or_else(|error| error, SessionError::Agent)
     }
 
     /// Queues a prompt. Returns when it is persisted.
@@ -383,8 +383,8 @@ impl Session {
 
     /// Sends a query about the agent's other sessions, if the agent runs.
     pub(crate) async fn query(&self, query: AgentQuery) -> Result<AgentResponse, AgentQueryError> {
-        let asked = self.ask(|reply| SessionCommand::Query(query, reply)).await;
-        asked.unwrap_or(Err(AgentQueryError::NotRunning))
+        let answer = self.ask(|reply| SessionCommand::Query(query, reply)).await;
+        answer.unwrap_or(Err(AgentQueryError::NotRunning))
     }
 
     /// Closes the session: cancels its turns, sends the agent `session/close` and ends it. The record stays.

@@ -70,7 +70,7 @@ impl Profiles {
             !matches!(row.meaning, ErrorMeaning::LoginNeeded | ErrorMeaning::BusyElsewhere)
         });
         match &agent.profile {
-            Some(said) => said.over(&known),
+            Some(own) => own.over(&known),
             None => known,
         }
     }

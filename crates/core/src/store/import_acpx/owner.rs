@@ -100,8 +100,8 @@ impl Identity {
     /// compared.
     fn fits(&self, process: &ProcessIdentity) -> bool {
         let ProcessIdentity { started, boot, .. } = process;
-        let same_boot = self.boot.as_ref().is_none_or(|told| told == boot);
-        let same_start = self.started.as_ref().is_none_or(|told| *told == started.to_string());
+        let same_boot = self.boot.as_ref().is_none_or(|recorded| recorded == boot);
+        let same_start = self.started.as_ref().is_none_or(|recorded| *recorded == started.to_string());
         boot.is_empty() || (same_boot && same_start)
     }
 }

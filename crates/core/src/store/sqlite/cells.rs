@@ -36,8 +36,8 @@ impl<const N: usize> Columns<N> {
     /// written before a migration keeps its checksum.
     pub(super) fn checksum(&self, values: &[ValueRef<'_>; N]) -> i64 {
         let (first, added) = values.split_at(self.first);
-        let said = added.iter().rposition(|value| *value != ValueRef::Null).map_or(0, |last| last + 1);
-        checksum(&values[..first.len() + said])
+        let present = added.iter().rposition(|value| *value != ValueRef::Null).map_or(0, |last| last + 1);
+        checksum(&values[..first.len() + present])
     }
 }
 

@@ -183,9 +183,9 @@ impl Log {
             number += 1;
             let ends_commit = frame[4..8] != [0; 4];
             let added = sum.of(sum.of(before, &frame[..8]), &frame[FRAME_HEADER..]);
-            let said = stored(&frame[16..]);
+            let expected = stored(&frame[16..]);
             let is_of_log = !is_whole || frame[8..16] == log.salts;
-            let adds_up = added == said && is_of_log;
+            let adds_up = added == expected && is_of_log;
             if is_whole && !adds_up {
                 is_whole = false;
             } else if adds_up && ends_commit {
@@ -196,7 +196,7 @@ impl Log {
                 }
             }
             // The frames after a bad one continue from its stored checksum.
-            before = said;
+            before = expected;
         }
         Ok(log)
     }

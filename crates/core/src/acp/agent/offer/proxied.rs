@@ -96,12 +96,12 @@ impl Offer {
         }
         offer.passed_on.is_open = is_open;
         offer.passed_on.unknown_members = unknown_members(answer);
-        let told: Value = serde_json::from_str(answer).unwrap_or_default();
-        let told = Capabilities::read(version, &told);
-        if told.fork {
+        let value: Value = serde_json::from_str(answer).unwrap_or_default();
+        let capabilities = Capabilities::read(version, &value);
+        if capabilities.fork {
             offer.features.insert(Feature::Fork);
         }
-        if told.additional_directories {
+        if capabilities.additional_directories {
             offer.features.insert(Feature::AdditionalDirectories);
         } else {
             offer.features.remove(&Feature::AdditionalDirectories);
@@ -156,8 +156,8 @@ fn for_client(methods: &str, terminal: TerminalLogin) -> Box<str> {
         };
         let args = json!(["--login", id.unwrap_or_default()]).to_string();
         let bare = json::remove(raw, &["env"]);
-        let told = json::set(bare.as_deref().unwrap_or(raw), &["args"], &args);
-        left.extend(told.filter(|_| can_go).map(Cow::Owned));
+        let method = json::set(bare.as_deref().unwrap_or(raw), &["args"], &args);
+        left.extend(method.filter(|_| can_go).map(Cow::Owned));
     }
     if is_changed { format!("[{}]", left.join(",")).into() } else { methods.into() }
 }

@@ -76,12 +76,12 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
 
 /// The start timeout as a column value. The column is never null: an unset timeout is stored as the default, and a
 /// timeout that equals the default as a millisecond more.
-pub(in super::super) fn start_timeout_value<'a>(said: Option<Duration>) -> ValueRef<'a> {
+pub(in super::super) fn start_timeout_value<'a>(timeout: Option<Duration>) -> ValueRef<'a> {
     let usual = AgentSpec::DEFAULT_START_TIMEOUT.as_millis();
-    let millis = match said.map(|said| said.as_millis()) {
+    let millis = match timeout.map(|timeout| timeout.as_millis()) {
         None => usual,
-        Some(said) if said == usual => usual + 1,
-        Some(said) => said,
+        Some(timeout) if timeout == usual => usual + 1,
+        Some(timeout) => timeout,
     };
     ValueRef::Integer(i64::try_from(millis).unwrap_or(i64::MAX))
 }
