@@ -86,10 +86,10 @@ pub(crate) const STATUS: Budget =
 pub(crate) const LIST: Budget =
     Budget { work: "`sessions list`", limits: &[AtLeast(80.0, Faster), AtMost(3.0, OverEmpty)] };
 /// An agent for one turn.
-pub(crate) const EXEC: Budget = Budget { work: "`exec`, one turn", limits: &[AtLeast(20.0, FasterNet)] };
+pub(crate) const EXEC: Budget = Budget { work: "`exec`, one turn", limits: &[AtLeast(60.0, FasterNet)] };
 /// A turn with nothing running yet.
 pub(crate) const COLD: Budget =
-    Budget { work: "cold `prompt`: host and agent start", limits: &[AtLeast(20.0, FasterNet)] };
+    Budget { work: "cold `prompt`: host and agent start", limits: &[AtLeast(60.0, FasterNet)] };
 /// A turn with an agent that waits for it.
 pub(crate) const WARM: Budget =
     Budget { work: "warm `prompt`: the agent answers at once", limits: &[AtLeast(150.0, Faster)] };
@@ -101,7 +101,7 @@ pub(crate) const HOST_MEMORY: Budget =
     Budget { work: "memory of the host with one live session", limits: &[AtMost(20.0, Megabytes)] };
 /// What each further session costs.
 pub(crate) const SESSION_MEMORY: Budget =
-    Budget { work: "memory for one more live session, of 100", limits: &[AtMost(1.0, Megabytes)] };
+    Budget { work: "memory for one more live session, of 100", limits: &[AtMost(0.2, Megabytes)] };
 /// One session among many.
 pub(crate) const MANY_RECORDS: Budget =
     Budget { work: "`status` with 10,000 records", limits: &[AtMost(1.25, OverOneRecord)] };
@@ -122,19 +122,19 @@ pub(crate) const FACE_STORED: Budget = Budget {
     work: "280-byte updates through `acpx acp`, stored and forwarded",
     limits: &[AtLeast(100_000.0, PerSecond)],
 };
-/// A conversation told again to an editor.
+/// A conversation replayed to an editor.
 pub(crate) const FACE_REPLAY: Budget =
-    Budget { work: "replay of 100,000 updates through `acpx acp`", limits: &[AtLeast(100_000.0, PerSecond)] };
+    Budget { work: "replay of 100,000 updates through `acpx acp`", limits: &[AtLeast(200_000.0, PerSecond)] };
 /// The same in version 2, of an agent of version 1.
 pub(crate) const FACE_REPLAY_V2: Budget =
-    Budget { work: "the same to a client of version 2", limits: &[AtLeast(100_000.0, PerSecond)] };
+    Budget { work: "the same to a client of version 2", limits: &[AtLeast(150_000.0, PerSecond)] };
 /// The same with nothing to join.
 pub(crate) const FACE_REPLAY_UNJOINED: Budget =
-    Budget { work: "the same if no two can be joined", limits: &[AtLeast(100_000.0, PerSecond)] };
+    Budget { work: "the same if no two can be joined", limits: &[AtLeast(200_000.0, PerSecond)] };
 /// The same with nothing to join and each of them translated.
 pub(crate) const FACE_REPLAY_TRANSLATED: Budget = Budget {
     work: "the same if no two can be joined, to version 2",
-    limits: &[AtLeast(100_000.0, PerSecond)],
+    limits: &[AtLeast(150_000.0, PerSecond)],
 };
 /// A client that never reads.
 pub(crate) const STALLED: Budget =
