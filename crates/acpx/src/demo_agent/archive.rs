@@ -291,7 +291,7 @@ fn read_cursor(cursor: &str) -> Result<DemoListPosition, ParamProblem> {
 fn summary(row: ArchiveSession) -> SessionSummary {
     let title = row.turns.first().map(|turn| turn.text.chars().take(TITLE_CHARS).collect());
     SessionSummary {
-        passed_on: None,
+        forwarded: None,
         session: row.session,
         cwd: row.cwd,
         additional_directories: Vec::new(),

@@ -159,10 +159,10 @@ pub(crate) fn refused(error: &SessionError) -> CallError {
         SessionError::Prompt(_) => "prompt",
         SessionError::Setting(_) => "_meta.acpx.settings",
         SessionError::Agent(AgentError::BadRequest { .. }) => {
-            return passed_on(RpcError::INVALID_PARAMS, with_causes(error), fault);
+            return forwarded(RpcError::INVALID_PARAMS, with_causes(error), fault);
         }
         SessionError::Agent(AgentError::NotOffered { .. }) => {
-            return passed_on(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
+            return forwarded(RpcError::METHOD_NOT_FOUND, with_causes(error), fault);
         }
         _ => return of_agent(with_causes(error), fault),
     };
@@ -202,7 +202,7 @@ pub(crate) fn not_kept(error: StoreError) -> CallError {
 /// The response to a failed import.
 pub(crate) fn not_imported(error: &ImportError) -> CallError {
     let fault = ErrorMeta::new(error.code(), error.hint());
-    passed_on(RpcError::INTERNAL, with_causes(error), fault)
+    forwarded(RpcError::INTERNAL, with_causes(error), fault)
 }
 
 /// To a client, our record is the session, so a missing record is an unknown session.
@@ -236,19 +236,19 @@ pub(crate) fn failed(error: &TurnError, turn: TurnMeta, field: Option<&str>) -> 
 /// The response to a prompt whose host stopped while its turn ran.
 pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let fault = ErrorMeta { turn: Some(meta), ..ErrorMeta::of_code(ErrorCode::Interrupted) };
-    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
+    forwarded(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A client that an agent started requests what only the user may.
 pub(crate) fn not_allowed(what: &str) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::NotAllowed);
-    passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
+    forwarded(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
 /// No pending request has this id.
 pub(crate) fn no_question(id: &str) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::NoQuestion);
-    passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
+    forwarded(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
 }
 
 /// The answer does not fit its pending request.
@@ -276,13 +276,13 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
         }
     };
     let message = if offered.is_empty() { what } else { format!("{what}; it has {offered}") };
-    passed_on(RpcError::INVALID_PARAMS, message, fault)
+    forwarded(RpcError::INVALID_PARAMS, message, fault)
 }
 
 /// A remote client has reached its limit of sessions.
 pub(crate) fn too_many_sessions(most: usize) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::TooManySessions);
-    passed_on(RpcError::INVALID_REQUEST, format!("a remote client may have {most} working sessions"), fault)
+    forwarded(RpcError::INVALID_REQUEST, format!("a remote client may have {most} working sessions"), fault)
 }
 
 /// An error that requires a login, in the standard form: with its own code, and with the login methods unless the agent
@@ -300,13 +300,13 @@ pub(crate) fn wanting_login(error: CallError, login_methods: Option<&str>, hint:
 
 /// An error that may be an agent's: then the agent's error is passed on, with ours under `acpx`.
 fn of_agent(message: String, fault: ErrorMeta) -> CallError {
-    let Some(acp) = fault.acp.clone() else { return passed_on(RpcError::INTERNAL, message, fault) };
+    let Some(acp) = fault.acp.clone() else { return forwarded(RpcError::INTERNAL, message, fault) };
     let fault = ErrorMeta { message: Some(message), ..fault };
     let acpx = serde_json::to_string(&fault).expect("a fault has only text, numbers and raw JSON");
     CallError::PassedOn(client_error::in_its_words(acp.get(), &acpx))
 }
 
-fn passed_on(number: i64, message: String, acpx: ErrorMeta) -> CallError {
+fn forwarded(number: i64, message: String, acpx: ErrorMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }
 

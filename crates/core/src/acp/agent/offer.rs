@@ -116,7 +116,7 @@ pub struct Offer {
     latest: ProtocolVersion,
     sends_states: bool,
     tells_program_servers: bool,
-    passed_on: ForwardedOffer,
+    forwarded: ForwardedOffer,
 }
 
 /// The capabilities of another agent that this one fronts.
@@ -152,7 +152,7 @@ impl Offer {
             latest: ProtocolVersion::V1,
             sends_states: false,
             tells_program_servers: true,
-            passed_on: ForwardedOffer::default(),
+            forwarded: ForwardedOffer::default(),
         }
     }
 
@@ -191,25 +191,25 @@ impl Offer {
     /// Sets which terminal logins the client can run; the agent's other terminal logins are left out.
     #[must_use]
     pub(crate) fn with_terminal_login(mut self, terminal_login: TerminalLogin) -> Self {
-        self.passed_on.terminal_login = terminal_login;
+        self.forwarded.terminal_login = terminal_login;
         self
     }
 
     /// Sets the hint for the client's user if a login is missing.
     #[must_use]
     pub(crate) fn with_login_hint(mut self, hint: Option<&str>) -> Self {
-        self.passed_on.login_hint = hint.map(Into::into);
+        self.forwarded.login_hint = hint.map(Into::into);
         self
     }
 
     /// The hint for the client's user if a login is missing.
     pub(crate) fn login_hint(&self) -> Option<&str> {
-        self.passed_on.login_hint.as_deref()
+        self.forwarded.login_hint.as_deref()
     }
 
     /// The advertised login methods, as a JSON list.
     pub(crate) fn login_methods(&self) -> Option<&str> {
-        self.passed_on.auth_methods.as_deref()
+        self.forwarded.auth_methods.as_deref()
     }
 
     /// Whether the feature is offered.
@@ -220,23 +220,23 @@ impl Offer {
     /// The same offer without kinds that only the agent behind this one knows.
     #[must_use]
     pub(crate) fn of_known_kinds(mut self) -> Self {
-        self.passed_on.is_open = false;
+        self.forwarded.is_open = false;
         self
     }
 
     /// Whether a prompt may contain content of this kind, which acpx does not know.
     pub(super) fn takes_content(&self, kind: &str) -> bool {
-        self.takes(self.passed_on.prompt.as_deref(), kind)
+        self.takes(self.forwarded.prompt.as_deref(), kind)
     }
 
     /// Whether MCP servers may use this transport, which acpx does not know.
     pub(super) fn takes_servers(&self, kind: &str) -> bool {
-        self.takes(self.passed_on.mcp.as_deref(), kind)
+        self.takes(self.forwarded.mcp.as_deref(), kind)
     }
 
     fn takes(&self, capabilities: Option<&str>, kind: &str) -> bool {
         let advertised_json =
-            capabilities.filter(|_| self.passed_on.is_open && kind != "_meta" && !is_known_kind(kind));
+            capabilities.filter(|_| self.forwarded.is_open && kind != "_meta" && !is_known_kind(kind));
         let advertised_json: Value = advertised_json
             .and_then(|advertised_json| serde_json::from_str(advertised_json).ok())
             .unwrap_or_default();
@@ -245,7 +245,7 @@ impl Offer {
 
     /// Whether there is a login method.
     pub(crate) fn has_login(&self) -> bool {
-        let methods = self.passed_on.auth_methods.as_deref();
+        let methods = self.forwarded.auth_methods.as_deref();
         let methods = methods.and_then(|methods| serde_json::from_str::<Vec<&RawValue>>(methods).ok());
         methods.is_some_and(|methods| !methods.is_empty())
     }

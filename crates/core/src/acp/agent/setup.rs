@@ -27,7 +27,7 @@ pub struct SessionSetup {
     pub modes: Option<Modes>,
     /// Another agent's reply, to forward: a JSON object in the client's protocol version. It replaces typed modes; our
     /// session id and `_meta` are merged into it.
-    pub passed_on: Option<String>,
+    pub forwarded: Option<String>,
     /// Further members of the reply's `_meta`.
     pub meta: Meta,
     /// Updates to send right after the reply.
@@ -46,7 +46,7 @@ pub struct PromptReply {
     /// The reply's `_meta`.
     pub meta: Meta,
     /// Another agent's reply, forwarded in version 1 with our stop reason and `_meta` merged in.
-    pub passed_on: Option<Arc<str>>,
+    pub forwarded: Option<Arc<str>>,
 }
 
 /// The modes of a session.
@@ -94,7 +94,7 @@ pub struct SessionSummary {
     /// The row's `_meta`.
     pub meta: Meta,
     /// The whole row of another agent, forwarded instead of the fields above. Rows are the same in both versions.
-    pub passed_on: Option<Box<str>>,
+    pub forwarded: Option<Box<str>>,
 }
 
 #[derive(Serialize)]
@@ -116,7 +116,7 @@ impl SessionSetup {
             session,
             agent_session: None,
             modes: None,
-            passed_on: None,
+            forwarded: None,
             meta,
             afterwards,
             on_delivered: None,
@@ -135,7 +135,7 @@ impl SessionSetup {
 
     fn answer(&self, session_id: Option<&str>, version: ProtocolVersion) -> String {
         let meta = self.meta();
-        if let Some(given) = &self.passed_on {
+        if let Some(given) = &self.forwarded {
             let spliced =
                 session_id.and_then(|session| json::set(given, &["sessionId"], &json_string(session)));
             return with_meta(spliced.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
@@ -146,7 +146,7 @@ impl SessionSetup {
 
     /// Whether it has typed modes and no forwarded reply.
     pub(super) fn has_own_modes(&self) -> bool {
-        self.modes.is_some() && self.passed_on.is_none()
+        self.modes.is_some() && self.forwarded.is_none()
     }
 
     fn acp_modes(&self) -> Option<acp::SessionModeState> {
@@ -182,7 +182,7 @@ impl SessionPage {
 
 impl SessionSummary {
     fn row(&self) -> Box<RawValue> {
-        let given = self.passed_on.as_ref().and_then(|row| RawValue::from_string(row.to_string()).ok());
+        let given = self.forwarded.as_ref().and_then(|row| RawValue::from_string(row.to_string()).ok());
         let path = |directory: &AbsolutePath| directory.as_path().to_path_buf();
         given.unwrap_or_else(|| {
             let row = acp::SessionInfo::new(acp::SessionId::new(self.session.as_str()), self.cwd.as_path())
@@ -212,7 +212,7 @@ fn some_meta(meta: &Meta) -> Option<Meta> {
 
 impl From<StopReason> for PromptReply {
     fn from(reason: StopReason) -> Self {
-        Self { reason, usage: None, meta: Meta::new(), passed_on: None }
+        Self { reason, usage: None, meta: Meta::new(), forwarded: None }
     }
 }
 
@@ -229,7 +229,7 @@ impl PromptReply {
         }
         let reason = self.reason.as_str();
         let given = self
-            .passed_on
+            .forwarded
             .as_deref()
             .and_then(|given| json::set(given, &["stopReason"], &json_string(reason)));
         match given {
@@ -245,7 +245,7 @@ impl PromptReply {
 }
 
 /// The version 2 reply to a prompt: another agent's reply with this id and `_meta` merged in, or our own.
-pub(super) fn inserted_answer(message: &str, meta: &Meta, passed_on: Option<&str>) -> String {
+pub(super) fn inserted_answer(message: &str, meta: &Meta, forwarded: Option<&str>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Wire<'a> {
@@ -253,7 +253,7 @@ pub(super) fn inserted_answer(message: &str, meta: &Meta, passed_on: Option<&str
         #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
         meta: &'a Meta,
     }
-    match passed_on.and_then(|given| json::set(given, &["messageId"], &json_string(message))) {
+    match forwarded.and_then(|given| json::set(given, &["messageId"], &json_string(message))) {
         Some(given) => with_meta(given, meta),
         None => to_json(&Wire { message_id: message, meta }),
     }

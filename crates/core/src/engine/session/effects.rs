@@ -50,7 +50,7 @@ pub(crate) enum SessionAction {
     Command(DeferredCommand),
     Send(OutgoingLine),
     /// Dispatch a request of the agent to the client of a turn.
-    Consult(AgentRequestId, Option<TurnId>, Box<RequestDetails>),
+    AskClient(AgentRequestId, Option<TurnId>, Box<RequestDetails>),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     /// The prompt is part of the conversation, with the result of a version 2 agent.
@@ -180,13 +180,13 @@ impl SessionTask {
         let (seq, lineage) = (self.journal.last(), self.journal.lineage());
         let (waits, since) = (self.machine.waits_for_answers(), Some(now));
         let details = RequestDetails { params, version, seq, lineage, wanted, waits, since, offer };
-        self.actions.push(SessionAction::Consult(ask, turn, Box::new(details)));
+        self.actions.push(SessionAction::AskClient(ask, turn, Box::new(details)));
     }
 
     /// Replies to a pending request of the agent, or executes it.
     fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AgentRequestId, permit: &Permit) {
         // A scheduled request is dropped: the agent may reuse its id by then.
-        self.actions.retain(|action| !matches!(action, SessionAction::Consult(next, ..) if next == ask));
+        self.actions.retain(|action| !matches!(action, SessionAction::AskClient(next, ..) if next == ask));
         let (request, identity) = (self.permissions.remove(ask), self.identity());
         let Some(agent) = self.agent.live_mut() else { return };
         let answer = match request {
@@ -424,7 +424,7 @@ impl SessionTask {
                     agent.connection.peer().abort();
                 }
             }
-            SessionAction::Consult(ask, turn, details) => {
+            SessionAction::AskClient(ask, turn, details) => {
                 let responder = turn.and_then(|turn| self.replies.responder(turn));
                 self.permissions.dispatch(ask, *details, responder);
             }

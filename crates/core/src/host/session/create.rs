@@ -117,7 +117,7 @@ impl OpenedSession {
     ) -> SessionSetup {
         let mut setup = SessionSetup::new(session);
         let (offered, commands) = set_config::offered(&self.session, link);
-        setup.passed_on = Some(offered);
+        setup.forwarded = Some(offered);
         setup.afterwards.extend(commands);
         if let Some(meta) = self.meta() {
             setup.agent_session = self.session.identity().and_then(|identity| identity.agent_session);

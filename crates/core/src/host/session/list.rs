@@ -150,7 +150,7 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
         title,
         updated_at: Some(record.updated_at),
         meta,
-        passed_on: None,
+        forwarded: None,
     })
 }
 

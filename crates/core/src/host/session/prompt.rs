@@ -354,7 +354,7 @@ fn reply(
             let meta = TurnMeta { stop_reason: original.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(sent), turn.usage.clone());
             let meta = with_agent_meta(agent_meta.as_deref(), acpx_meta(&meta));
-            Ok(PromptReply { reason, usage, meta, passed_on: answer })
+            Ok(PromptReply { reason, usage, meta, forwarded: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Err(rpc_error::failed(
             error,

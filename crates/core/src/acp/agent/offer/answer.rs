@@ -64,7 +64,7 @@ impl Offer {
             ProtocolVersion::V2 => to_json(&self.answer_v2()),
         };
         let Some(mut reply) = RawObject::parse(&answer) else { return answer };
-        for (path, members) in &self.passed_on.unknown_members {
+        for (path, members) in &self.forwarded.unknown_members {
             reply.merge_path(path, &RawObject::parse(members).unwrap_or_default());
         }
         reply.to_string()
@@ -93,8 +93,8 @@ impl Offer {
             protocol_version: ProtocolVersion::V1.number(),
             agent_capabilities: OfferCapabilitiesV1 {
                 load_session: has(Feature::Load),
-                prompt_capabilities: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
-                mcp_capabilities: self.served(self.passed_on.mcp.as_deref(), &["http", "sse"], mcp),
+                prompt_capabilities: self.served(self.forwarded.prompt.as_deref(), &CONTENT, prompt),
+                mcp_capabilities: self.served(self.forwarded.mcp.as_deref(), &["http", "sse"], mcp),
                 session_capabilities: session,
                 auth: acp::AgentAuthCapabilities::new().logout(logout),
             },
@@ -132,8 +132,8 @@ impl Offer {
             info: self.info(),
             capabilities: OfferCapabilitiesV2 {
                 session: OfferSessionCapabilities {
-                    prompt: self.served(self.passed_on.prompt.as_deref(), &CONTENT, prompt),
-                    mcp: self.served(self.passed_on.mcp.as_deref(), servers, mcp),
+                    prompt: self.served(self.forwarded.prompt.as_deref(), &CONTENT, prompt),
+                    mcp: self.served(self.forwarded.mcp.as_deref(), servers, mcp),
                     rest,
                 },
             },
@@ -145,7 +145,7 @@ impl Offer {
     /// The object is the same in both versions.
     fn info(&self) -> Box<RawValue> {
         let own = || acp::Implementation::new(self.name.clone(), self.version.clone());
-        passed_on(self.passed_on.info.as_deref(), own)
+        forwarded(self.forwarded.info.as_deref(), own)
     }
 
     /// The other agent's capabilities of these kinds, unchanged, or our own. Unknown kinds stay only if the offer
@@ -158,16 +158,16 @@ impl Offer {
     ) -> Box<RawValue> {
         let given = given.and_then(RawObject::parse).map(|mut given| {
             given.retain(|name, _| {
-                let is_open = self.passed_on.is_open && !is_known_kind(name);
+                let is_open = self.forwarded.is_open && !is_known_kind(name);
                 name == "_meta" || kinds.contains(&name) || is_open
             });
             given.to_string()
         });
-        passed_on(given.as_deref(), own)
+        forwarded(given.as_deref(), own)
     }
 
     fn auth_methods(&self) -> Box<RawValue> {
-        passed_on(self.passed_on.auth_methods.as_deref(), || [(); 0])
+        forwarded(self.forwarded.auth_methods.as_deref(), || [(); 0])
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) fn is_known_kind(name: &str) -> bool {
 }
 
 /// The other agent's value, or our own.
-fn passed_on<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {
+fn forwarded<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {
     let given = given.and_then(|json| RawValue::from_string(json.to_owned()).ok());
     given.unwrap_or_else(|| to_raw_value(&own()).expect("what is offered has only text, flags and lists"))
 }

@@ -85,8 +85,8 @@ impl Offer {
         let mut offer = self;
         offer.set_features(prompt, &PROMPT_FEATURES);
         offer.set_features(mcp, &MCP_FEATURES);
-        offer.passed_on.prompt = Some(prompt.into());
-        offer.passed_on.mcp = Some(mcp.into());
+        offer.forwarded.prompt = Some(prompt.into());
+        offer.forwarded.mcp = Some(mcp.into());
         if version == ProtocolVersion::V1 {
             // In version 1 every agent accepts servers over stdio.
             offer.features.insert(Feature::McpStdio);
@@ -94,8 +94,8 @@ impl Offer {
         if v1.auth.get("logout").is_some_and(advertised) {
             offer.features.insert(Feature::Logout);
         }
-        offer.passed_on.is_open = is_open;
-        offer.passed_on.unknown_members = unknown_members(answer);
+        offer.forwarded.is_open = is_open;
+        offer.forwarded.unknown_members = unknown_members(answer);
         let value: Value = serde_json::from_str(answer).unwrap_or_default();
         let capabilities = Capabilities::read(version, &value);
         if capabilities.fork {
@@ -107,11 +107,11 @@ impl Offer {
             offer.features.remove(&Feature::AdditionalDirectories);
         }
         if let Some(info) = object(behind.info) {
-            offer.passed_on.info = Some(info.into());
+            offer.forwarded.info = Some(info.into());
         }
         let methods = behind.auth_methods.map(RawValue::get).filter(|methods| methods.starts_with('['));
         if let Some(methods) = methods {
-            offer.passed_on.auth_methods = Some(for_client(methods, offer.passed_on.terminal_login));
+            offer.forwarded.auth_methods = Some(for_client(methods, offer.forwarded.terminal_login));
         }
         offer
     }

@@ -85,7 +85,7 @@ impl AgentService for Toy {
             return Err(ParamProblem::new("cursor", "is unknown").into());
         }
         let row = SessionSummary {
-            passed_on: None,
+            forwarded: None,
             session: session("kept"),
             cwd: AbsolutePath::new("/w").unwrap(),
             additional_directories: Vec::new(),

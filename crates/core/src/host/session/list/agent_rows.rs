@@ -188,7 +188,7 @@ fn agent_row(row: ListedSession) -> Option<SessionSummary> {
         title,
         updated_at,
         meta,
-        passed_on: Some(row),
+        forwarded: Some(row),
     })
 }
 

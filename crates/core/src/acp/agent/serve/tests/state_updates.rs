@@ -36,7 +36,7 @@ impl AgentService for Switchboard {
         } else {
             r#""availableCommands":[7]"#
         };
-        setup.passed_on = Some(format!(r#"{{{modes},"configOptions":[{{"n":1.50}}]}}"#));
+        setup.forwarded = Some(format!(r#"{{{modes},"configOptions":[{{"n":1.50}}]}}"#));
         if call.cwd.as_str() == "/ask" {
             let answer = link.ask("elicitation/create", r#"{"message":"?"}"#).await;
             setup.meta.insert(
