@@ -68,6 +68,52 @@ const FORMER: &[(&str, &[&str])] = &[
     ("kimi", &["kimi", "--acp"]),
 ];
 
+/// What the built-in agents are.
+const ABOUT: &[(&str, &str)] = &[
+    ("pi", "the Pi coding agent, through its ACP adapter"),
+    ("openclaw", "OpenClaw"),
+    ("codex", "Codex by OpenAI, through its ACP adapter"),
+    ("claude", "Claude Code by Anthropic, through its ACP adapter"),
+    ("gemini", "Gemini CLI by Google"),
+    ("cursor", "the agent of Cursor"),
+    ("copilot", "GitHub Copilot CLI"),
+    ("antigravity", "Antigravity by Google"),
+    ("devin", "Devin by Cognition"),
+    ("droid", "Droid by Factory"),
+    ("fast-agent", "fast-agent"),
+    ("grok-build", "Grok by xAI"),
+    ("iflow", "iFlow CLI"),
+    ("junie", "Junie by JetBrains"),
+    ("kilocode", "Kilo Code"),
+    ("kimi", "Kimi Code by Moonshot AI"),
+    ("kiro", "Kiro by AWS"),
+    ("mux", "Mux by Coder"),
+    ("opencode", "opencode"),
+    ("pool", "the agent of Poolside"),
+    ("qoder", "Qoder CLI"),
+    ("qwen", "Qwen Code by Alibaba"),
+    ("trae", "Trae by ByteDance"),
+    ("zeroclaw", "ZeroClaw"),
+    (DEMO, "the built-in agent, which needs no model and no account"),
+];
+
+/// What installs the programs that built-in agents start.
+const INSTALL: &[(&str, &str)] = &[
+    ("npx", "install Node.js, which brings npx: https://nodejs.org"),
+    ("uvx", "install uv, which brings uvx: curl -LsSf https://astral.sh/uv/install.sh | sh"),
+    ("openclaw", "install it: npm install -g openclaw"),
+    ("gemini", "install it: npm install -g @google/gemini-cli"),
+    ("cursor-agent", "install it: curl -fsS https://cursor.com/install | bash"),
+    ("copilot", "install it: npm install -g @github/copilot"),
+    ("droid", "install it: npm install -g droid"),
+    ("grok", "install it: npm install -g @xai-official/grok"),
+    ("junie", "install it: npm install -g @jetbrains/junie"),
+    ("kimi", "install it: npm install -g @moonshot-ai/kimi-code"),
+    ("kiro-cli-chat", "install it: curl -fsSL https://cli.kiro.dev/install | bash"),
+    ("qodercli", "install it: npm install -g @qoder-ai/qodercli"),
+    ("qwen", "install it: npm install -g @qwen-code/qwen-code"),
+];
+
 /// No agent has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct UnknownAgent {
@@ -123,6 +169,16 @@ pub(crate) fn name_of(argv: &[String]) -> Option<String> {
     let by_package =
         || PACKAGES.iter().find(|(package, _)| runs_package(argv, package)).map(|(_, name)| *name);
     by_command.map(|(name, _)| *name).or_else(by_package).map(str::to_owned)
+}
+
+/// What a built-in agent is, by its canonical name.
+pub(crate) fn about(name: &str) -> Option<&'static str> {
+    ABOUT.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
+}
+
+/// How to install the program of an agent, if that is known.
+pub(crate) fn install_hint(program: &str) -> Option<&'static str> {
+    INSTALL.iter().find(|(known, _)| *known == program).map(|(_, hint)| *hint)
 }
 
 /// An agent as typed on a command line.

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
 use acpx_core::host::{CursorError, RunError};
-use acpx_core::model::{AgentError, ErrorClass, ErrorCode, PathProblem, SessionIdentity};
+use acpx_core::model::{AgentError, AgentSpec, ErrorClass, ErrorCode, PathProblem, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 
+use crate::agents;
 use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
 use crate::config::ConfigError;
@@ -29,8 +30,10 @@ mod remedy;
 
 pub(crate) use self::exit::CliExit;
 pub(crate) use self::hint::{cli_hint, login_hint};
-pub(crate) use self::remedy::{Alternatives, Intent, LostSession, NoSessionHelp};
-use self::remedy::{none_lost, with_places};
+pub(crate) use self::remedy::{
+    Alternatives, Intent, LostSession, NoSessionHelp, SessionMatch, SimilarSession,
+};
+use self::remedy::{ambiguous, none_lost, with_places};
 pub(crate) use exit::{ErrorReport, InterruptReason, Origin};
 
 /// Why a command failed.
@@ -65,12 +68,22 @@ pub(crate) enum CliError {
         flag: &'static str,
     },
     /// No session has this id.
-    #[error("there is no session with the id {id}")]
+    #[error("there is no session {}{id}", if id.starts_with('@') { "" } else { "with the id " })]
     NoId {
         /// The id.
         id: String,
         /// What to do next.
         hint: String,
+    },
+    /// Several sessions have ids that begin with this text.
+    #[error("{}", ambiguous(.prefix, .matches, *.is_cut))]
+    AmbiguousId {
+        /// The beginning of an id.
+        prefix: String,
+        /// These sessions, or the first of them.
+        matches: Vec<SessionMatch>,
+        /// Whether there are more.
+        is_cut: bool,
     },
     /// A running npm acpx holds the session.
     #[error("npm acpx (pid {pid}) still holds the session {record}")]
@@ -242,10 +255,22 @@ pub(crate) enum CliError {
     /// A signal ended the command.
     #[error("interrupted")]
     Signalled,
-    /// No host runs, so there is no such pending request.
-    #[error("there is no open question {id:?}")]
+    /// No request is pending, or none with this id.
+    #[error("{}", not_pending(.id.as_deref()))]
     NoQuestion {
-        /// The id of the pending request.
+        /// The typed id.
+        id: Option<String>,
+    },
+    /// No open prompt has this id.
+    #[error("no prompt {id:?} is running or queued")]
+    NoPrompt {
+        /// The typed id.
+        id: String,
+    },
+    /// The prompt is not queued any more.
+    #[error("the agent already has the prompt {id:?}")]
+    PromptSent {
+        /// Its id.
         id: String,
     },
     /// An error that the host reported.
@@ -361,8 +386,17 @@ impl CliError {
         }
     }
 
-    /// Adds how to log in with this agent, as typed on a command line, if the error asks for a login.
-    pub(crate) fn with_login_of(self, agent: &str) -> Self {
+    /// Adds how to install this agent, or how to log in with it, if that is what the error asks for.
+    pub(crate) fn with_help_of(self, agent: &AgentSpec) -> Self {
+        match agents::install_hint(&agent.program) {
+            Some(hint) if self.code() == ErrorCode::AgentNotFound && !matches!(self, Self::About { .. }) => {
+                self.with_hint(format!("{hint}; then try again"))
+            }
+            _ => self.with_login_of(&agents::typed(agent)),
+        }
+    }
+
+    fn with_login_of(self, agent: &str) -> Self {
         if self.code() != ErrorCode::AuthRequired || matches!(self, Self::About { .. }) {
             return self;
         }
@@ -417,9 +451,11 @@ impl CliError {
             Self::ReservedForUser { .. } => ErrorCode::NotAllowed,
             Self::Address(_) => ErrorCode::BadUrl,
             Self::Relay(_) => ErrorCode::RemoteLost,
-            Self::Usage(_) | Self::NoSuchPosition(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => {
-                ErrorCode::Usage
-            }
+            Self::Usage(_)
+            | Self::NoSuchPosition(_)
+            | Self::NoLogin { .. }
+            | Self::SeveralLost { .. }
+            | Self::AmbiguousId { .. } => ErrorCode::Usage,
             Self::LoginFailed { .. } => ErrorCode::LoginFailed,
             Self::Agent(_) => ErrorCode::AgentUnknown,
             Self::Input(_) => ErrorCode::BadPrompt,
@@ -430,6 +466,7 @@ impl CliError {
             }
             Self::HeldByNpm { .. } => ErrorCode::HeldByNpmAcpx,
             Self::NoQuestion { .. } => ErrorCode::NoQuestion,
+            Self::NoPrompt { .. } | Self::PromptSent { .. } => ErrorCode::NoPrompt,
             Self::ExecDisabled { .. } => ErrorCode::ExecDisabled,
             Self::NoRemoteList { .. } => ErrorCode::ListUnsupported,
             Self::TimedOut { .. } => ErrorCode::Timeout,
@@ -444,7 +481,9 @@ impl CliError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             // A wrong value on the command line is a usage error; the same value in a stored session or a file is not.
-            Self::Directory { .. } | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
+            Self::Directory { .. }
+            | Self::Config(ConfigError::NoFile { .. })
+            | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
             other => other.code().class(),
         }
     }
@@ -495,6 +534,10 @@ pub(crate) fn system_words(error: &io::Error) -> String {
     let words = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
     number.and_then(|number| words.strip_suffix(&number).map(str::to_owned)).unwrap_or(words)
+}
+
+fn not_pending(id: Option<&str>) -> String {
+    id.map_or_else(|| "no request is pending".to_owned(), |id| format!("no request {id:?} is pending"))
 }
 
 fn named(name: Option<&str>) -> String {

@@ -21,8 +21,9 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use crate::cli::{Request, UsageError, requested_format};
+use crate::cli::{OutputArgs, ProgramTerminals, Request, UsageError, requested_format};
 use crate::error::{CliError, CliExit};
+use crate::output::OutputMode;
 use crate::session::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
@@ -35,15 +36,27 @@ pub fn run() -> ExitCode {
         None => run_with(&shown, &config),
     };
     done.unwrap_or_else(|error| {
-        let is_usage_error = matches!(error, CliError::Usage(_) | CliError::Agent(_));
-        output::report(&error, config.format_for(requested_format(&shown, is_usage_error)))
+        let wish = requested_format(&shown);
+        output::report(&error, config.format_for(wish), wish.color)
     })
 }
 
 fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {
+    if arguments.is_empty() && io::stdin().is_terminal() && output::screen().is_terminal() {
+        return commands::picker::run(config);
+    }
     let configured = |name: &str| config.agent_names(name);
-    match cli::parse(arguments, &configured, io::stdin().is_terminal())? {
+    let terminals = ProgramTerminals { stdin: io::stdin().is_terminal(), columns: output::columns() };
+    match cli::parse(arguments, &configured, terminals)? {
         Request::Run(invocation) => commands::run(*invocation, config),
+        Request::NearVerb(near) => {
+            let format = config.format_for(requested_format(arguments));
+            let mode = OutputMode::of_program(format, OutputArgs::default());
+            match commands::near_verb::meant(near, mode)? {
+                Some(arguments) => run_with(&arguments, config),
+                None => Ok(CliExit::Usage.into()),
+            }
+        }
         Request::Help(text) => {
             output::print(&text)?;
             Ok(CliExit::Success.into())

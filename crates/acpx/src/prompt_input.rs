@@ -1,12 +1,17 @@
 //! Reads the prompt from words, a file or stdin, as content blocks of the protocol.
 //!
 //! A file or stdin that holds a JSON array is validated as content blocks and sent byte for byte. All other input is
-//! text, and words on the command line always are. Attachments follow the prompt.
+//! text, and words on the command line always are. Attachments follow the prompt. For a person, a stdin that is a pipe
+//! or a file is appended to the words, unless it stays silent.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
 
 use crate::cli::PromptWords;
 
@@ -20,6 +25,8 @@ pub(crate) use self::blocks::BlockProblem;
 const STDIN: &str = "-";
 /// Maximum length of a prompt, which must fit into one line of the protocol.
 const LONGEST: u64 = 60 * 1024 * 1024;
+/// How long a stdin that is not the prompt itself may be silent.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Why there is no usable prompt.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +52,15 @@ pub(crate) enum InputError {
         #[source]
         source: io::Error,
     },
+    /// The file is not text.
+    #[error("the prompt file {} is not UTF-8 text", .0.display())]
+    BinaryFile(PathBuf),
     /// Stdin cannot be read.
     #[error("cannot read the prompt from stdin")]
     Stdin(#[source] io::Error),
+    /// Stdin is not text.
+    #[error("stdin is not UTF-8 text")]
+    BinaryStdin,
     /// The reader thread could not be started.
     #[error("cannot start a thread")]
     NoThread(#[source] io::Error),
@@ -77,11 +90,15 @@ impl InputError {
             }
             Self::EmptyFile(_) => "write the prompt into the file, or give it as words",
             Self::File { .. } => "check the path; it is taken from the directory the command works in",
+            Self::BinaryFile(_) => "attach it instead, with --image or --resource",
             Self::Stdin(_) => "give the prompt as words, or with --file",
+            Self::BinaryStdin => {
+                "attach it with --image - or --resource -, or give a text with --file; </dev/null leaves stdin out"
+            }
             Self::NoThread(_) => "try again",
             Self::TimedOut(_) => "give the prompt as words, or more time with --timeout",
             Self::StdinTwice => "give all but one of them as files",
-            Self::TooLong => "put the text into a file and sender the agent its name",
+            Self::TooLong => "put the text into a file and send the agent its name",
             Self::Attachment(error) => error.hint(),
             Self::Block(_) => "correct the block; pass other text as words, or do not begin it with [",
         }
@@ -92,8 +109,45 @@ impl InputError {
 pub(crate) trait Stdin {
     /// Whether it is a terminal, where a user might not know how to end the input.
     fn is_terminal(&self) -> bool;
+    /// What has arrived on a pipe or in a file after a moment.
+    fn arrival(&self) -> io::Result<StdinArrival>;
     /// The piped input.
     fn reader(&mut self) -> &mut dyn Read;
+}
+
+/// What a stdin adds to the words of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StdinArrival {
+    /// It is a terminal or a device.
+    Nothing,
+    /// It is a pipe that is open, and nothing arrived.
+    Silent,
+    /// Something arrived, or its end.
+    Input,
+}
+
+/// What to do with a stdin if the prompt has words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StdinUse {
+    /// Append it to the words.
+    Append,
+    /// Leave it unread.
+    Ignore,
+}
+
+/// A prompt as content blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PromptBlocks {
+    /// A JSON array.
+    pub(crate) json: Arc<str>,
+    /// Whether stdin would have been appended, but stayed silent.
+    pub(crate) is_stdin_silent: bool,
+}
+
+impl From<Arc<str>> for PromptBlocks {
+    fn from(json: Arc<str>) -> Self {
+        Self { json, is_stdin_silent: false }
+    }
 }
 
 /// The program's own stdin.
@@ -111,6 +165,23 @@ impl Stdin for OfProgram {
         self.0.is_terminal()
     }
 
+    fn arrival(&self) -> io::Result<StdinArrival> {
+        let kind = FileType::from_raw_mode(fstat(&self.0)?.st_mode);
+        if !matches!(kind, FileType::Fifo | FileType::Socket | FileType::RegularFile) {
+            return Ok(StdinArrival::Nothing);
+        }
+        let end = Instant::now() + SILENCE;
+        loop {
+            let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], left.as_ref()) {
+                Ok(0) => return Ok(StdinArrival::Silent),
+                Ok(_) => return Ok(StdinArrival::Input),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     fn reader(&mut self) -> &mut dyn Read {
         &mut self.0
     }
@@ -121,21 +192,27 @@ pub(crate) fn read_within(
     limit: Option<Duration>,
     input: &PromptWords,
     cwd: &Path,
-) -> Result<Arc<str>, InputError> {
-    let Some(limit) = limit else { return read(input, cwd, &mut OfProgram::default()) };
+    stdin_use: StdinUse,
+) -> Result<PromptBlocks, InputError> {
+    let Some(limit) = limit else { return read(input, cwd, stdin_use, &mut OfProgram::default()) };
     let (input, cwd) = (input.clone(), cwd.to_owned());
     let (sender, receiver) = mpsc::sync_channel(1);
     // A blocking read cannot be cancelled; after the limit its thread ends with the program.
     let reader = std::thread::Builder::new().name("prompt".to_owned());
-    let reading = move || drop(sender.send(read(&input, &cwd, &mut OfProgram::default())));
+    let reading = move || drop(sender.send(read(&input, &cwd, stdin_use, &mut OfProgram::default())));
     reader.spawn(reading).map_err(InputError::NoThread)?;
     receiver.recv_timeout(limit).map_err(|_| InputError::TimedOut(limit))?
 }
 
-/// The prompt's content blocks as a JSON array. Files are relative to `cwd`.
-fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+/// The prompt's content blocks. Files are relative to `cwd`.
+fn read(
+    input: &PromptWords,
+    cwd: &Path,
+    stdin_use: StdinUse,
+    stdin: &mut dyn Stdin,
+) -> Result<PromptBlocks, InputError> {
     if input.attachments.is_empty() {
-        return prompt_blocks(input, cwd, stdin);
+        return prompt_blocks(input, cwd, stdin_use, stdin);
     }
     let is_file_stdin = input.file.as_ref().is_some_and(|file| file.as_os_str() == STDIN);
     let along = input.attachments.iter().filter(|attachment| attachment.is_stdin()).count();
@@ -147,10 +224,17 @@ fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
     }
     let is_all = input.file.is_none() && input.words.is_empty();
     // Stdin that is an attachment is not also the prompt.
-    let text = if is_all && along > 0 { Err(InputError::Missing) } else { prompt_blocks(input, cwd, stdin) };
-    let text = match text {
+    let stdin_use = if along > 0 { StdinUse::Ignore } else { stdin_use };
+    let text = if is_all && along > 0 {
+        Err(InputError::Missing)
+    } else {
+        prompt_blocks(input, cwd, stdin_use, stdin)
+    };
+    let PromptBlocks { json: text, is_stdin_silent } = match text {
         // Attachments alone are a valid prompt.
-        Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => "[]".into(),
+        Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => {
+            Arc::<str>::from("[]").into()
+        }
         text => text?,
     };
     let mut length = text.len();
@@ -167,7 +251,12 @@ fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
         blocks.push_str(&block);
     }
     blocks.push(']');
-    Ok(blocks.into())
+    Ok(PromptBlocks { json: blocks.into(), is_stdin_silent })
+}
+
+/// The blocks of a text that is not JSON.
+pub(crate) fn text_blocks(text: &str) -> Arc<str> {
+    blocks::plain(&[text])
 }
 
 /// Whether the words look like content blocks. They are sent as text nevertheless.
@@ -176,7 +265,12 @@ pub(crate) fn words_look_like_blocks(input: &PromptWords) -> bool {
 }
 
 /// The prompt without attachments: words, a file or stdin.
-fn prompt_blocks(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+fn prompt_blocks(
+    input: &PromptWords,
+    cwd: &Path,
+    stdin_use: StdinUse,
+    stdin: &mut dyn Stdin,
+) -> Result<PromptBlocks, InputError> {
     let words = input.words.join(" ");
     let words = words.trim();
     if let Some(file) = &input.file {
@@ -185,24 +279,48 @@ fn prompt_blocks(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Resu
         if text.trim().is_empty() && words.is_empty() {
             return Err(if is_stdin { InputError::EmptyStdin } else { InputError::EmptyFile(file.clone()) });
         }
-        return blocks::of_text(&text, words);
+        return Ok(blocks::of_text(&text, words)?.into());
     }
     if !input.words.is_empty() {
-        return if words.is_empty() { Err(InputError::EmptyWords) } else { Ok(blocks::plain(&[words])) };
+        return if words.is_empty() {
+            Err(InputError::EmptyWords)
+        } else {
+            with_stdin(words, stdin_use, stdin)
+        };
     }
     if stdin.is_terminal() {
         return Err(InputError::Missing);
     }
     let text = from_stdin(stdin)?;
-    if text.trim().is_empty() { Err(InputError::EmptyStdin) } else { blocks::of_text(&text, "") }
+    if text.trim().is_empty() { Err(InputError::EmptyStdin) } else { Ok(blocks::of_text(&text, "")?.into()) }
+}
+
+/// The words, and after a blank line what stdin brings.
+fn with_stdin(words: &str, stdin_use: StdinUse, stdin: &mut dyn Stdin) -> Result<PromptBlocks, InputError> {
+    let arrival = match stdin_use {
+        StdinUse::Append => stdin.arrival().map_err(InputError::Stdin)?,
+        StdinUse::Ignore => StdinArrival::Nothing,
+    };
+    let text = if arrival == StdinArrival::Input { from_stdin(stdin)? } else { String::new() };
+    let text = text.trim_end();
+    let json =
+        if text.is_empty() { blocks::plain(&[words]) } else { text_blocks(&format!("{words}\n\n{text}")) };
+    Ok(PromptBlocks { json, is_stdin_silent: arrival == StdinArrival::Silent })
 }
 
 fn from_stdin(stdin: &mut dyn Stdin) -> Result<String, InputError> {
-    bounded(stdin.reader()).map_err(InputError::Stdin)?.ok_or(InputError::TooLong)
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidData => InputError::BinaryStdin,
+        _ => InputError::Stdin(error),
+    };
+    bounded(stdin.reader()).map_err(unreadable)?.ok_or(InputError::TooLong)
 }
 
 fn from_file(path: &Path) -> Result<String, InputError> {
-    let unreadable = |source| InputError::File { path: path.to_owned(), source };
+    let unreadable = |source: io::Error| match source.kind() {
+        io::ErrorKind::InvalidData => InputError::BinaryFile(path.to_owned()),
+        _ => InputError::File { path: path.to_owned(), source },
+    };
     let mut file = std::fs::File::open(path).map_err(unreadable)?;
     bounded(&mut file).map_err(unreadable)?.ok_or(InputError::TooLong)
 }

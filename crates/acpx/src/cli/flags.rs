@@ -1,5 +1,7 @@
 //! All flags and which of them take a value, so that a value is not mistaken for the verb.
 
+use super::usage::nearest;
+
 /// Whether a flag takes a value from the next argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flag {
@@ -17,23 +19,28 @@ pub(super) enum Flag {
 
 /// The flags of all session commands, and whether each takes a value. A flag means the same in every command. A test
 /// compares this with clap's definition, which takes too long to build at every start.
-pub(super) const FLAGS: [(&str, bool); 53] = [
+pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--add-dir", true),
     ("--agent", true),
+    ("--all", false),
     ("--allow-approve-all", false),
     ("--allow-meta", false),
     ("--allow-origin", true),
     ("--allow-stdio-servers", false),
+    ("--any", false),
     ("--approve-all", false),
     ("--approve-reads", false),
     ("--audio", true),
     ("--auth-policy", true),
     ("--carry-history", false),
+    ("--color", true),
     ("--config-option", true),
+    ("--create", false),
     ("--cursor", true),
     ("--cwd", true),
     ("--deny-all", false),
     ("--dry-run", false),
+    ("--exit-by-stop-reason", false),
     ("--fallback", true),
     ("--file", true),
     ("--filter-cwd", true),
@@ -61,6 +68,7 @@ pub(super) const FLAGS: [(&str, bool); 53] = [
     ("--policy", true),
     ("--protocol", true),
     ("--remote", false),
+    ("--request-id", true),
     ("--resource", true),
     ("--session", true),
     ("--timeout", true),
@@ -68,7 +76,9 @@ pub(super) const FLAGS: [(&str, bool); 53] = [
     ("--tls-key", true),
     ("--to", true),
     ("--ttl", true),
+    ("--turn", true),
     ("--verbose", false),
+    ("--yes", false),
     ("-f", true),
     ("-s", true),
 ];
@@ -87,6 +97,15 @@ impl Flag {
             _ => Self::Unknown,
         }
     }
+}
+
+/// The long flag that an argument with two hyphens is nearly, by its name without a value. One with a value that it
+/// does not take is nearest to itself.
+pub(super) fn nearest_flag(argument: &str) -> Option<String> {
+    let (name, _) = split(argument);
+    let typed = name.strip_prefix("--")?;
+    let known = FLAGS.iter().filter_map(|(flag, _)| flag.strip_prefix("--")).chain(["help", "version"]);
+    nearest(typed, known).map(|near| format!("--{near}"))
 }
 
 /// The flag's name with its hyphens, and whether a value is attached to it.

@@ -4,7 +4,7 @@ use super::options::UNATTENDED_HELP_OF_EXEC;
 
 /// The shared flags, by clap's names, that a verb accepts and ignores: calling programs put the same flags before every
 /// verb. Its help does not name them, nor the flags of turns unless the verb has turns.
-const UNUSED: [(&[&str], &[&str]); 19] = [
+const UNUSED: &[(&[&str], &[&str])] = &[
     (&["doctor"], &["ttl", "model", "add_dir"]),
     (&["serve"], &["model", "mcp_config", "add_dir"]),
     (&["acp"], &["model", "mcp_config", "add_dir"]),
@@ -21,6 +21,8 @@ const UNUSED: [(&[&str], &[&str]); 19] = [
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
     (&["sessions", "watch"], WITHOUT_AGENT),
+    (&["sessions", "result"], READING),
+    (&["sessions", "wait"], WITHOUT_AGENT),
     (&["sessions", "close"], WITHOUT_AGENT),
     (&["sessions", "delete"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
@@ -44,13 +46,13 @@ const OF_A_TURN: [&str; 6] = [
 
 /// The grammar, or the verbs on a path, with help texts that name only the flags that each verb uses.
 pub(super) fn as_used(root: clap::Command, path: &[&str]) -> clap::Command {
-    let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
+    let unused = UNUSED.iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
     unused.fold(root, |root, (verb, flags)| {
-        if WITH_TURNS.contains(&verb) {
+        if WITH_TURNS.contains(verb) {
             return at(root, verb, |verb| reworded(without(verb, flags)));
         }
         at(root, verb, |verb| {
-            without(verb, &[flags, &OF_A_TURN[..]].concat())
+            without(verb, &[*flags, &OF_A_TURN[..]].concat())
                 .mut_arg("timeout", |flag| flag.help("Give up after this many seconds"))
         })
     })

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use acpx_core::model::{SessionName, WakeOptions};
+use acpx_core::model::{RequestId, SessionName, WakeOptions};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
 use super::options::{OutputArgs, SessionArgs};
 use super::pending::AnswerArgs;
+use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::SessionsCommand;
 use super::usage::UsageError;
-use super::verbs::{AcpArgs, HostCommand, TourArgs, Verb, WordArgs};
+use super::verbs::{AcpArgs, CancelArgs, HostCommand, SchemaArgs, TourArgs, Verb, WordArgs};
 
 /// A command with its options.
 #[derive(Debug)]
@@ -49,12 +50,16 @@ pub(crate) enum AgentChoice {
 pub(crate) enum CliCommand {
     Prompt(PromptCommand),
     Exec(ExecCommand),
-    Cancel,
+    /// `cancel`, of a prompt or of the running turn.
+    Cancel(CancelArgs),
     Set(SetCommand),
     Status,
+    /// `attach`.
+    Attach,
     Pending,
     Approve(AnswerArgs),
     Deny(AnswerArgs),
+    Queue(QueueCommand),
     Sessions(SessionsCommand),
     Acp,
     Auth(AuthCommand),
@@ -62,6 +67,7 @@ pub(crate) enum CliCommand {
     Doctor,
     Token(TokenCommand),
     Host(HostCommand),
+    Schema(SchemaArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     RemoteAgent(RemoteAgentArgs),
@@ -82,8 +88,21 @@ pub(crate) struct PromptWords {
 pub(crate) struct PromptCommand {
     pub(crate) input: PromptWords,
     pub(crate) wait: Wait,
+    /// Whether to create a missing session.
+    pub(crate) create: bool,
+    /// The client's name of the prompt, which runs once.
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) exit_by_stop_reason: bool,
     /// How to restore the session.
     pub(crate) wake: WakeOptions,
+}
+
+impl PromptCommand {
+    /// Whether nothing was typed to send, and the answer is awaited: a person at a terminal wants to type it there.
+    pub(crate) fn is_empty(&self) -> bool {
+        let PromptWords { words, file, attachments } = &self.input;
+        words.is_empty() && file.is_none() && attachments.is_empty() && self.wait == Wait::ForAnswer
+    }
 }
 
 /// One prompt without a stored session.
@@ -92,6 +111,7 @@ pub(crate) struct ExecCommand {
     pub(crate) input: PromptWords,
     /// The options to set before it, with their values.
     pub(crate) options: Vec<(String, String)>,
+    pub(crate) exit_by_stop_reason: bool,
 }
 
 /// A setting to change.
@@ -99,8 +119,29 @@ pub(crate) struct ExecCommand {
 pub(crate) struct SetCommand {
     /// The option; the mode without one.
     pub(crate) option: Option<String>,
-    /// Its value; `None` stops restoring it.
-    pub(crate) value: Option<String>,
+    /// What to do with it.
+    pub(crate) change: SetAction,
+}
+
+/// What `set` does with a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SetAction {
+    /// Set this value.
+    Set(String),
+    /// Stop restoring it.
+    Forget,
+    /// List the values that it can have.
+    List,
+}
+
+impl SetAction {
+    fn read(value: Option<String>, forget: bool) -> Self {
+        match value {
+            Some(value) => Self::Set(value),
+            None if forget => Self::Forget,
+            None => Self::List,
+        }
+    }
 }
 
 /// Whether to wait for the answer.
@@ -164,19 +205,39 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
     Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
-            let wake = args.wake()?;
-            CliCommand::Prompt(PromptCommand { input: words(args.input), wait, wake })
+            let wake = args.wake.options()?;
+            CliCommand::Prompt(PromptCommand {
+                input: words(args.input),
+                wait,
+                create: args.create,
+                request_id: args.request_id,
+                exit_by_stop_reason: args.exit.exit_by_stop_reason,
+                wake,
+            })
         }
         Verb::Exec(args) => {
-            CliCommand::Exec(ExecCommand { input: words(args.input), options: args.config_option })
+            let exit_by_stop_reason = args.exit.exit_by_stop_reason;
+            CliCommand::Exec(ExecCommand {
+                input: words(args.input),
+                options: args.config_option,
+                exit_by_stop_reason,
+            })
         }
-        Verb::SetMode(args) => CliCommand::Set(SetCommand { option: None, value: args.mode }),
-        Verb::Set(args) => CliCommand::Set(SetCommand { option: Some(args.key), value: args.value }),
-        Verb::Cancel => CliCommand::Cancel,
+        Verb::SetMode(args) => {
+            let change = SetAction::read(args.mode, args.forget);
+            CliCommand::Set(SetCommand { option: None, change })
+        }
+        Verb::Set(args) => {
+            let change = SetAction::read(args.value, args.forget);
+            CliCommand::Set(SetCommand { option: Some(args.key), change })
+        }
+        Verb::Cancel(args) => CliCommand::Cancel(args),
         Verb::Status => CliCommand::Status,
+        Verb::Attach => CliCommand::Attach,
         Verb::Pending => CliCommand::Pending,
         Verb::Approve(args) => CliCommand::Approve(args),
         Verb::Deny(args) => CliCommand::Deny(args),
+        Verb::Queue(command) => CliCommand::Queue(command),
         Verb::Sessions(command) => CliCommand::Sessions(command),
         Verb::Auth(args) => CliCommand::Auth(args.read(agent, has_agent_flag)?),
         Verb::Acp(AcpArgs { login: Some(method) }) => CliCommand::Auth(AuthCommand::LogIn { method }),
@@ -188,6 +249,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         }
         Verb::Token(command) => CliCommand::Token(command),
         Verb::Host(command) => CliCommand::Host(command),
+        Verb::Schema(args) => CliCommand::Schema(args),
         Verb::Tour(args) => CliCommand::Tour(args),
         Verb::DemoAgent(args) => CliCommand::DemoAgent(args),
         Verb::RemoteAgent(args) => CliCommand::RemoteAgent(args),

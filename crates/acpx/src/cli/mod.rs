@@ -10,8 +10,11 @@ mod flags;
 mod help;
 mod invocation;
 mod login;
+mod near_verb;
 mod options;
+mod pages;
 mod pending;
+mod queue;
 mod remote;
 mod requested_format;
 mod scan;
@@ -25,20 +28,24 @@ use clap::error::ErrorKind;
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
     AgentChoice, CliCommand, CliOptions, ExecCommand, Invocation, PromptAttachment, PromptCommand,
-    PromptWords, SetCommand, Wait,
+    PromptWords, SetAction, SetCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
-pub(crate) use self::options::{Format, OutputArgs, SessionArgs, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::near_verb::NearVerb;
+pub(crate) use self::options::{
+    ColorMode, Format, OutputArgs, SessionArgs, seconds_to_idle_time, seconds_to_limit,
+};
 pub(crate) use self::pending::AnswerArgs;
+pub(crate) use self::queue::{QueueCommand, QueueDropArgs, QueueFilterArgs, QueueListArgs};
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_format};
 pub(crate) use self::scan::is_verb;
-pub(crate) use self::sessions::{ListArgs, MigrateArgs, ReplayArgs, SessionsCommand};
-pub(crate) use self::usage::UsageError;
-pub(crate) use self::verbs::{HostCommand, TourArgs};
+pub(crate) use self::sessions::{ListArgs, MigrateArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs};
+pub(crate) use self::usage::{UsageError, nearest};
+pub(crate) use self::verbs::{HostCommand, SchemaArgs, TourArgs};
 
 use self::invocation::SharedFlags;
-use self::scan::{ScanResult, scan};
+use self::scan::{HelpTopic, ScanResult, scan};
 use self::verbs::{Verb, grammar};
 
 /// The result of parsing.
@@ -50,33 +57,53 @@ pub(crate) enum Request {
     Help(String),
     /// Show the version.
     Version,
+    /// Ask whether a command or a prompt is meant.
+    NearVerb(NearVerb),
 }
 
 /// Returns the names of configured agents, for the error about this name. Called at most once.
 pub(crate) type ConfiguredNames<'a, E> = &'a dyn Fn(&str) -> Result<Vec<String>, E>;
 
-/// Parses the arguments after the program's name. `terminal` is whether stdin is one: without arguments, a terminal
-/// gets help.
+/// The terminals of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ProgramTerminals {
+    /// Whether stdin is one.
+    pub(crate) stdin: bool,
+    /// The columns of stdout, if it is one.
+    pub(crate) columns: Option<usize>,
+}
+
+/// Parses the arguments after the program's name. Without arguments, a terminal gets help; help is wrapped to its
+/// width.
 pub(crate) fn parse<E: From<UsageError>>(
     arguments: &[String],
     configured: ConfiguredNames<'_, E>,
-    terminal: bool,
+    terminals: ProgramTerminals,
 ) -> Result<Request, E> {
+    let help = |page: String| match terminals.columns {
+        Some(columns) => Request::Help(pages::wrapped(&page, columns)),
+        None => Request::Help(page),
+    };
     // Scripts use `--version` to check that acpx is installed, and building the grammar takes as long as starting.
     if let [only] = arguments
         && (only == "--version" || only == "-V")
     {
         return Ok(Request::Version);
     }
-    if arguments.is_empty() && terminal {
-        return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
+    if arguments.is_empty() && terminals.stdin {
+        return Ok(help(pages::short()));
     }
     let (agent, typed) = match scan(arguments, configured)? {
         ScanResult::Version => return Ok(Request::Version),
-        ScanResult::Help { long: true } => {
-            return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
+        ScanResult::Help(topic) => {
+            return Ok(help(match topic {
+                HelpTopic::Agent(name) => pages::agent(&name),
+                HelpTopic::Overview { .. } if terminals.columns.is_some() => pages::short(),
+                HelpTopic::Overview { is_summary: true } => grammar(&[]).render_help().to_string(),
+                HelpTopic::Everything | HelpTopic::Overview { is_summary: false } => pages::complete(),
+            }));
         }
-        ScanResult::Help { long: false } => return Ok(Request::Help(grammar(&[]).render_help().to_string())),
+        ScanResult::NearVerb(near) => return Ok(Request::NearVerb(near)),
         ScanResult::Verb { agent, typed } => (agent, typed),
     };
     let path = path(&typed);
@@ -98,7 +125,7 @@ pub(crate) fn parse<E: From<UsageError>>(
         Err(error) => match error.kind() {
             ErrorKind::DisplayVersion => Ok(Request::Version),
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Ok(Request::Help(error.render().to_string()))
+                Ok(help(error.render().to_string()))
             }
             _ => Err(UsageError::of_verb(&verb, &error).into()),
         },

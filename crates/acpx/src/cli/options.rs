@@ -27,6 +27,25 @@ pub(crate) enum Format {
     Quiet,
 }
 
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ColorMode {
+    /// On a terminal, unless the environment asks otherwise
+    #[default]
+    Auto,
+    /// Always, except in JSON
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorMode {
+    /// Parses the mode's name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        <Self as ValueEnum>::from_str(name, false).ok()
+    }
+}
+
 impl Format {
     /// Parses the format's name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
@@ -49,7 +68,20 @@ pub(crate) struct OutputArgs {
     /// Report progress on stderr, and in text every request
     #[arg(long, help_heading = SHARED)]
     pub(crate) verbose: bool,
+    /// When to use colour: auto, always or never [default: auto]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_default_value = true)]
+    #[arg(hide_possible_values = true, help_heading = SHARED, long_help = COLOR_HELP)]
+    pub(crate) color: ColorMode,
 }
+
+const COLOR_HELP: &str = "\
+When to use colour [default: auto]
+
+auto    on a terminal, unless NO_COLOR is set, CLICOLOR is 0 or TERM is dumb; CLICOLOR_FORCE=1 uses it in a pipe too
+always  in a pipe too
+never   nowhere
+
+JSON has no colour.";
 
 const FORMAT_HELP: &str = "\
 How to write the output [default: text, or the one of the configuration]

@@ -1,8 +1,7 @@
 //! The format that a command line requests, even an invalid one: a program that reads JSON gets its usage error as JSON.
 
 use super::flags::Flag;
-use super::options::Format;
-use super::scan::is_verb;
+use super::options::{ColorMode, Format};
 
 /// The requested output, as far as it can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,21 +10,18 @@ pub(crate) struct RequestedFormat {
     pub(crate) format: Option<Format>,
     /// Whether `--json-strict` is set.
     pub(crate) strict: bool,
+    /// When to use colour.
+    pub(crate) color: ColorMode,
 }
 
-/// Reads the format from the arguments after the program's name. It never fails. In an invalid line a flag counts at any
-/// position; otherwise a flag after the first word of a prompt is text.
-pub(crate) fn requested_format(arguments: &[String], is_usage_error: bool) -> RequestedFormat {
+/// Reads the format from the arguments after the program's name. It never fails. A flag counts at any position before
+/// `--`.
+pub(crate) fn requested_format(arguments: &[String]) -> RequestedFormat {
     let mut wish = RequestedFormat::default();
     let mut rest = arguments.iter();
-    let mut words = WordPosition::None;
     while let Some(argument) = rest.next() {
-        if argument == "--" || words == WordPosition::Text && !is_usage_error {
+        if argument == "--" {
             break;
-        }
-        if !argument.starts_with('-') || argument == "-" {
-            words = words.after(argument);
-            continue;
         }
         let value = match Flag::of(argument) {
             Flag::TakesNext => rest.next().map(String::as_str),
@@ -34,28 +30,10 @@ pub(crate) fn requested_format(arguments: &[String], is_usage_error: bool) -> Re
         if argument == "--format" || argument.starts_with("--format=") {
             wish.format = value.and_then(Format::parse).or(wish.format);
         }
+        if argument == "--color" || argument.starts_with("--color=") {
+            wish.color = value.and_then(ColorMode::parse).unwrap_or(wish.color);
+        }
         wish.strict |= argument == "--json-strict";
     }
     wish
-}
-
-/// The position among the words. After the first word of a prompt a flag is text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WordPosition {
-    None,
-    /// A word that is no verb: an agent, or a mistake.
-    Agent,
-    Verb,
-    Text,
-}
-
-impl WordPosition {
-    fn after(self, word: &str) -> Self {
-        match self {
-            Self::Verb => Self::Verb,
-            Self::None | Self::Agent if is_verb(word) => Self::Verb,
-            Self::None => Self::Agent,
-            Self::Agent | Self::Text => Self::Text,
-        }
-    }
 }

@@ -1,26 +1,34 @@
 //! Finds the agent and the verb among the arguments, and moves the flags before the verb after it.
 //!
 //! The result is a line that clap can parse: the verb, the flags, the rest. Only words are interpreted here; flags are
-//! left to clap.
+//! left to clap. In a prompt without its verb a known flag is a flag wherever it stands before `--`, one that is
+//! nearly a known flag is a mistake, and any other word that begins with a hyphen is text after the first word.
 
 use super::ConfiguredNames;
+use super::flags;
 use super::flags::Flag;
+use super::near_verb::NearVerb;
 use super::usage;
 use super::usage::{UsageError, nearest};
 use crate::agents;
 
 /// Verbs that may follow an agent's name.
-const AGENT_VERBS: [&str; 11] =
-    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve", "doctor"];
-/// Verbs without an agent.
-const ROOT_VERBS: [&str; 9] =
-    ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
-const SESSIONS_VERBS: [&str; 14] = [
-    "new", "ensure", "list", "show", "history", "replay", "watch", "close", "delete", "move", "reset",
-    "restore", "migrate", "help",
+const AGENT_VERBS: &[&str] = &[
+    "prompt", "attach", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve",
+    "doctor",
 ];
-const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
-const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
+/// Verbs without an agent.
+const ROOT_VERBS: &[&str] =
+    &["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
+/// Verbs without an agent that are text after an agent's name.
+const TOP_VERBS: &[&str] = &["queue", "schema"];
+const SESSIONS_VERBS: &[&str] = &[
+    "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
+    "rename", "move", "reset", "restore", "migrate", "help",
+];
+const HOST_VERBS: &[&str] = &["status", "stop", "restart", "run", "help"];
+const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];
+const QUEUE_VERBS: &[&str] = &["list", "drop", "help"];
 
 /// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,10 +36,7 @@ pub(super) enum ScanResult {
     /// The version is requested.
     Version,
     /// Help is requested, without a verb.
-    Help {
-        /// The long form.
-        long: bool,
-    },
+    Help(HelpTopic),
     /// A line for clap, beginning with the program's name.
     Verb {
         /// The agent's name, if one was given.
@@ -39,11 +44,27 @@ pub(super) enum ScanResult {
         /// The verb, the flags, the rest.
         typed: Vec<String>,
     },
+    /// The first word after an agent's name may be a mistyped verb.
+    NearVerb(NearVerb),
+}
+
+/// What help is about, without a verb.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HelpTopic {
+    /// An agent.
+    Agent(String),
+    /// acpx, for a person who wants everything, or for a pipe.
+    Everything,
+    /// acpx, in the form that suits the terminal or pipe.
+    Overview {
+        /// Whether a summary is enough for a pipe.
+        is_summary: bool,
+    },
 }
 
 /// Whether a word is a verb, including those reserved for npm acpx.
 pub(crate) fn is_verb(word: &str) -> bool {
-    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || usage::is_verb(word)
+    [AGENT_VERBS, ROOT_VERBS, TOP_VERBS].iter().any(|verbs| verbs.contains(&word)) || usage::is_verb(word)
 }
 
 /// Scans the arguments after the program's name.
@@ -55,18 +76,34 @@ pub(super) fn scan<E: From<UsageError>>(
     loop {
         match scan.step() {
             ScanToken::Version => return Ok(ScanResult::Version),
-            ScanToken::Help { long } => return Ok(ScanResult::Help { long }),
-            ScanToken::End | ScanToken::Text => return Ok(scan.implicit_prompt()),
-            ScanToken::Unknown => return Ok(scan.verb(&["prompt"])),
+            ScanToken::Help { long } => return Ok(scan.help_topic(long, arguments)),
+            // It belongs to a --help after it.
+            ScanToken::Unknown("--all") if arguments.iter().any(|argument| argument == "--help") => {
+                return Ok(scan.help_topic(true, arguments));
+            }
+            ScanToken::End => return Ok(scan.prompt(Vec::new())),
+            ScanToken::Text => {
+                let words = scan.rest.to_vec();
+                return Ok(scan.prompt(words));
+            }
+            ScanToken::Unknown(flag) => {
+                check_flag(flag)?;
+                return Ok(scan.verb(&["prompt"]));
+            }
             ScanToken::Word(word) => match scan.word(&word, configured)? {
                 WordMeaning::Agent(name) => {
                     scan.agent = Some(name);
                     scan.skip_word();
                 }
-                WordMeaning::Text => return Ok(scan.implicit_prompt()),
-                WordMeaning::Help => return Ok(scan.help()),
+                WordMeaning::Text => return Ok(scan.implicit_prompt(arguments)?),
+                WordMeaning::Help => return Ok(scan.help(arguments)),
                 WordMeaning::Verb => {
                     scan.skip_word();
+                    if word == "help"
+                        && let Some(result) = scan.about_help(arguments, configured)?
+                    {
+                        return Ok(result);
+                    }
                     return Ok(scan.below(&word)?);
                 }
             },
@@ -82,7 +119,7 @@ struct Scan<'a> {
 }
 
 /// The next token after the known flags.
-enum ScanToken {
+enum ScanToken<'a> {
     Version,
     Help {
         long: bool,
@@ -92,7 +129,7 @@ enum ScanToken {
     Text,
     Word(String),
     /// A flag that no session command has.
-    Unknown,
+    Unknown(&'a str),
 }
 
 enum WordMeaning {
@@ -103,8 +140,8 @@ enum WordMeaning {
     Text,
 }
 
-impl Scan<'_> {
-    fn step(&mut self) -> ScanToken {
+impl<'a> Scan<'a> {
+    fn step(&mut self) -> ScanToken<'a> {
         loop {
             let Some((next, after)) = self.rest.split_first() else { return ScanToken::End };
             if next == "--" {
@@ -117,7 +154,7 @@ impl Scan<'_> {
             let taken = match Flag::of(next) {
                 Flag::Version => return ScanToken::Version,
                 Flag::Help => return ScanToken::Help { long: next == "--help" },
-                Flag::Unknown => return ScanToken::Unknown,
+                Flag::Unknown => return ScanToken::Unknown(next),
                 Flag::Whole => 1,
                 Flag::TakesNext => self.rest.len().min(2),
             };
@@ -138,7 +175,7 @@ impl Scan<'_> {
         configured: ConfiguredNames<'_, E>,
     ) -> Result<WordMeaning, E> {
         let has_line = self.leading.iter().any(|flag| flag == "--agent" || flag.starts_with("--agent="));
-        if AGENT_VERBS.contains(&word) {
+        if AGENT_VERBS.contains(&word) || self.agent.is_none() && TOP_VERBS.contains(&word) {
             return Ok(WordMeaning::Verb);
         }
         if usage::is_verb(word) {
@@ -167,7 +204,7 @@ impl Scan<'_> {
     }
 
     fn unknown_word(&self, word: &str, configured: &[String]) -> UsageError {
-        let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
+        let verbs = AGENT_VERBS.iter().chain(ROOT_VERBS).chain(TOP_VERBS).copied();
         let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
         let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
         UsageError::UnknownWord { words: self.words(), word: word.to_owned(), suggestion }
@@ -193,30 +230,66 @@ impl Scan<'_> {
         }
     }
 
-    /// Help after an agent's name is the same as without one.
-    fn help(self) -> ScanResult {
+    /// Help that is not about a verb.
+    fn help_topic(self, long: bool, arguments: &[String]) -> ScanResult {
+        let is_all = arguments.iter().any(|argument| argument == "--all");
+        ScanResult::Help(match self.agent {
+            Some(agent) => HelpTopic::Agent(agent),
+            None if is_all => HelpTopic::Everything,
+            None => HelpTopic::Overview { is_summary: !long },
+        })
+    }
+
+    /// What follows the verb `help`, unless it is another verb, which clap explains.
+    fn about_help<E: From<UsageError>>(
+        &mut self,
+        arguments: &[String],
+        configured: ConfiguredNames<'_, E>,
+    ) -> Result<Option<ScanResult>, E> {
+        let name = match self.rest {
+            [] => None,
+            [flag] if flag.starts_with('-') => None,
+            [word, ..] if is_verb(word) => return Ok(None),
+            [word, ..] => match self.word(word, configured)? {
+                WordMeaning::Agent(name) => Some(name),
+                _ => return Ok(None),
+            },
+        };
+        let topic = Scan { rest: &[], leading: Vec::new(), agent: name };
+        Ok(Some(topic.help_topic(true, arguments)))
+    }
+
+    /// Help after an agent's name is about the agent, or about a verb.
+    fn help(self, arguments: &[String]) -> ScanResult {
+        if self.rest.len() == 1 {
+            return self.help_topic(true, arguments);
+        }
         let typed = ["acpx".to_owned()].into_iter().chain(self.rest.iter().cloned());
         ScanResult::Verb { agent: None, typed: typed.collect() }
     }
 
     /// Scans after a verb: some have subcommands.
     fn below(mut self, verb: &str) -> Result<ScanResult, UsageError> {
-        let verbs: &[&str] = match verb {
-            "sessions" => &SESSIONS_VERBS,
-            "host" => &HOST_VERBS,
-            "token" => &TOKEN_VERBS,
+        let verbs = match verb {
             // Help is about a verb and has no use for flags.
             "help" => {
                 self.leading.clear();
                 return Ok(self.verb(&[verb]));
             }
-            _ => return Ok(self.verb(&[verb])),
+            _ => verbs_below(verb),
         };
+        if verbs.is_empty() {
+            return Ok(self.verb(&[verb]));
+        }
         match self.step() {
             ScanToken::Version => Ok(ScanResult::Version),
             ScanToken::Word(word) if verbs.contains(&word.as_str()) => {
                 self.skip_word();
                 Ok(self.verb(&[verb, &word]))
+            }
+            ScanToken::Word(word) if verb == "sessions" && word == "ls" => {
+                self.skip_word();
+                Ok(self.verb(&[verb, "list"]))
             }
             ScanToken::Word(word) if verb == "sessions" && usage::is_sessions_verb(&word) => {
                 let words = format!("sessions {}", self.words());
@@ -230,10 +303,12 @@ impl Scan<'_> {
                 self.leading.clear();
                 Ok(self.verb(&[verb]))
             }
-            ScanToken::End | ScanToken::Text | ScanToken::Unknown if verb == "sessions" => {
+            ScanToken::End | ScanToken::Text | ScanToken::Unknown(_)
+                if ["sessions", "queue"].contains(&verb) =>
+            {
                 Ok(self.verb(&[verb, "list"]))
             }
-            ScanToken::End | ScanToken::Text | ScanToken::Unknown => Ok(self.verb(&[verb])),
+            ScanToken::End | ScanToken::Text | ScanToken::Unknown(_) => Ok(self.verb(&[verb])),
         }
     }
 
@@ -244,10 +319,70 @@ impl Scan<'_> {
         ScanResult::Verb { agent: self.agent, typed: typed.collect() }
     }
 
-    /// A prompt without its verb: the rest is text.
-    fn implicit_prompt(self) -> ScanResult {
+    /// A prompt without its verb, from its first word on.
+    fn implicit_prompt(mut self, arguments: &[String]) -> Result<ScanResult, UsageError> {
+        let first = arguments.len() - self.rest.len();
+        let mut words = Vec::new();
+        loop {
+            match self.step() {
+                ScanToken::Version => return Ok(ScanResult::Version),
+                ScanToken::Help { long } => return Ok(self.help_topic(long, arguments)),
+                ScanToken::Word(word) => words.push(word),
+                ScanToken::Unknown(word) => {
+                    check_flag(word)?;
+                    words.push(word.to_owned());
+                }
+                ScanToken::End => break,
+                ScanToken::Text => {
+                    words.extend_from_slice(self.rest);
+                    break;
+                }
+            }
+            self.skip_word();
+        }
+        Ok(match self.near_verb(&words) {
+            Some(verb) => ScanResult::NearVerb(NearVerb::new(arguments, first, &verb)),
+            None => self.prompt(words),
+        })
+    }
+
+    /// The verb after an agent's name that the first word may be a typing error of: it is the only word, or a
+    /// subcommand of the verb follows it.
+    fn near_verb(&self, words: &[String]) -> Option<String> {
+        let (first, rest) = words.split_first().filter(|_| self.agent.is_some())?;
+        let verb = nearest(first, AGENT_VERBS.iter().copied())?;
+        let is_meant = rest.first().is_none_or(|next| {
+            verbs_below(&verb).contains(&next.as_str()) || verb == "sessions" && usage::is_sessions_verb(next)
+        });
+        (is_meant && !first.contains(char::is_whitespace)).then_some(verb)
+    }
+
+    /// The line for clap of a prompt with these words.
+    fn prompt(self, words: Vec<String>) -> ScanResult {
         let verb = ["acpx", "prompt"].map(str::to_owned).into_iter();
-        let words = ["--".to_owned()].into_iter().chain(self.rest.iter().cloned());
+        let words = ["--".to_owned()].into_iter().chain(words);
         ScanResult::Verb { agent: self.agent, typed: verb.chain(self.leading).chain(words).collect() }
+    }
+}
+
+/// The subcommands of a verb.
+fn verbs_below(verb: &str) -> &'static [&'static str] {
+    match verb {
+        "sessions" => SESSIONS_VERBS,
+        "host" => HOST_VERBS,
+        "token" => TOKEN_VERBS,
+        "queue" => QUEUE_VERBS,
+        _ => &[],
+    }
+}
+
+/// Refuses a flag of npm acpx that acpx does not have, and one that is nearly a known flag.
+fn check_flag(argument: &str) -> Result<(), UsageError> {
+    if let Some(flag) = usage::flag(argument) {
+        return Err(UsageError::FlagNotHere { flag });
+    }
+    match flags::nearest_flag(argument) {
+        Some(suggestion) => Err(UsageError::UnknownFlag { flag: argument.to_owned(), suggestion }),
+        None => Ok(()),
     }
 }

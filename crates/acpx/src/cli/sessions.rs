@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Seq, TurnId};
+use acpx_core::model::{RequestId, Seq, TurnId};
 use clap::{Args, Subcommand};
 
-use super::verbs::{Build, of_verbs, output, session, with_verbs};
+use super::options::SessionNameArgs;
+use super::verbs::{Build, of_verbs, output, request_id, session, with_verbs};
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -21,7 +22,7 @@ Without a command the sessions are listed, only those of AGENT if you name one:
 
 `acpx help sessions COMMAND` shows the flags of each; those of list work without it.";
 
-const SESSIONS_VERBS: [(&str, Build); 13] = [
+const SESSIONS_VERBS: &[(&str, Build)] = &[
     ("new", |command, _| {
         session::<NewNameArgs, ()>(command)
             .about("Start a session here; an open one of the same name is closed and kept")
@@ -42,16 +43,25 @@ const SESSIONS_VERBS: [(&str, Build); 13] = [
     ("history", |command, _| session::<NamedArgs, HistoryArgs>(command)),
     ("replay", |command, _| session::<NamedArgs, ReplayArgs>(command)),
     ("watch", |command, _| session::<NamedArgs, WatchArgs>(command)),
+    ("result", |command, _| session::<NamedArgs, ResultArgs>(command)),
+    ("wait", |command, _| session::<WaitArgs, SessionNameArgs>(command)),
     ("close", |command, _| {
         session::<NamedArgs, ()>(command)
             .about("Close a session: its agent is ended, the conversation is kept")
             .override_usage("acpx [AGENT] sessions close [FLAGS] [NAME]")
     }),
     ("delete", |command, _| {
-        session::<NamedArgs, ()>(command)
-            .about("Delete a session for good, and in the agent too if it can; there is no confirmation")
+        session::<NamedArgs, DeleteArgs>(command)
+            .about("Delete a session for good, and in the agent too if it can; asks first on a terminal")
             .override_usage("acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")
             .after_help(DELETE_HELP)
+    }),
+    ("rename", |command, _| {
+        session::<NamedArgs, RenameArgs>(command)
+            .allow_missing_positional(true)
+            .about("Give a session another name, or a title if it has no name")
+            .override_usage("acpx [AGENT] sessions rename [FLAGS] [NAME|ID] NEW")
+            .after_help(RENAME_HELP)
     }),
     ("move", |command, _| {
         session::<NamedArgs, ()>(command)
@@ -77,6 +87,13 @@ const DELETE_HELP: &str = "\
 NAME may be a session's id, also of a closed one. Without it, the open session of this directory is deleted.
 The conversation cannot be recovered; `sessions close` keeps it.";
 
+const RENAME_HELP: &str = "\
+Where a session has a name, the name changes. Where it has none, the title does: yours replaces the agent's.
+
+Examples:
+  acpx claude sessions rename 'Mend the roof'    the session of this directory
+  acpx sessions rename 019a5f3c api              one by its id";
+
 const MOVE_HELP: &str = "\
 The directory is that of --cwd, or the current one. Without an id, it moves the session whose own directory is gone.
 The agent is ended first; the next prompt restores the session in the new directory.";
@@ -84,7 +101,7 @@ The agent is ended first; the next prompt restores the session in the new direct
 /// Adds the commands below `sessions`.
 pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
     let command = command.about(SESSIONS_ABOUT).override_usage(SESSIONS_USAGE).after_help(SESSIONS_HELP);
-    with_verbs(of_verbs(command), &SESSIONS_VERBS, path)
+    with_verbs(of_verbs(command), SESSIONS_VERBS, path)
 }
 
 /// A command below `sessions`.
@@ -97,8 +114,11 @@ pub(crate) enum SessionsCommand {
     History(HistoryArgs),
     Replay(ReplayArgs),
     Watch(WatchArgs),
+    Result(ResultArgs),
+    Wait(WaitArgs),
     Close,
-    Delete,
+    Delete(DeleteArgs),
+    Rename(RenameArgs),
     Move,
     Reset(ResetArgs),
     Restore(RestoreArgs),
@@ -116,9 +136,12 @@ pub(super) struct NewNameArgs {
 /// List sessions, last used first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A row has the id, the name, the directory, the last use, the agent and the title, separated by tabs. The id of a closed
-session is followed by [closed]. A session with the name [by id], such as one that an editor created, has no name; use
-its id, as in acpx claude -s ID 'continue'.")]
+On a terminal it is a table: sessions of this directory first, marked with a dot. Use the short ids anywhere, as in
+acpx -s ID 'continue'.
+
+In a pipe a row has the id, the name, the directory, the last use, the agent and the title, separated by tabs. The id of
+a closed session is followed by [closed]. A session with the name [by id], such as one that an editor created, has no
+name.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(crate) struct ListArgs {
     /// List the sessions stored here; this is the default
@@ -133,6 +156,9 @@ pub(crate) struct ListArgs {
     /// Only sessions of this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) filter_cwd: Option<PathBuf>,
+    /// Maximum number of stored sessions; on a terminal 50 are shown without it
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, conflicts_with = "remote")]
+    pub(crate) limit: Option<NonZeroUsize>,
 }
 
 // The session of a command that accepts its name as an argument or as a flag.
@@ -144,6 +170,22 @@ pub(super) struct NamedArgs {
     /// The same as NAME
     #[arg(short, long = "session", value_name = "NAME", conflicts_with = "positional")]
     pub(super) session_name: Option<String>,
+}
+
+// How a session is deleted.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+// What a session is called from now on.
+#[derive(Debug, Args)]
+pub(crate) struct RenameArgs {
+    /// The new name or title
+    #[arg(value_name = "NEW")]
+    pub(crate) new: String,
 }
 
 /// Show the last messages
@@ -187,6 +229,45 @@ Examples:
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) start: StartArgs,
+}
+
+/// Print the recorded result of a turn, the last one unless you choose another
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It reads the store and starts nothing. Text is the agent's answer; JSON is the prompt_result of the prompt. The exit
+code is the one that the prompt had. It is an error if the turn is not over: `acpx sessions wait` waits for that.
+
+Examples:
+  acpx claude sessions result                          the last answer
+  acpx claude sessions result api --turn 3             the third turn of the session named api
+  acpx --format json sessions result --request-id job-7   what became of a prompt with this id")]
+#[command(override_usage = "acpx [AGENT] sessions result [FLAGS] [NAME|ID]")]
+pub(crate) struct ResultArgs {
+    /// The turn of the prompt with this request id
+    #[arg(long, value_name = "ID", value_parser = request_id)]
+    pub(crate) request_id: Option<RequestId>,
+    /// The turn with this number
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>, conflicts_with = "request_id")]
+    pub(crate) turn: Option<NonZeroU64>,
+}
+
+/// Wait until sessions have nothing to do, or need an answer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A session is waited for until no turn runs or is queued, or until a permission request or form waits for an answer.
+The exit code is 0 if all are idle or closed, 6 if one needs you, 3 after --timeout.
+
+Examples:
+  acpx claude sessions wait --timeout 600      the session of this directory, for at most ten minutes
+  acpx sessions wait --any @1 @2               until one of the two is done")]
+#[command(override_usage = "acpx [AGENT] sessions wait [FLAGS] [NAME|ID]...")]
+pub(crate) struct WaitArgs {
+    /// The sessions, by name or id, instead of the directory's unnamed one
+    #[arg(value_name = "NAME", conflicts_with = "session")]
+    pub(crate) sessions: Vec<String>,
+    /// Return when one of them is done
+    #[arg(long)]
+    pub(crate) any: bool,
 }
 
 /// Parses a count.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, LoginPolicy, ProtocolVersion, SessionName, UnattendedPolicy, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, ProtocolVersion, RequestId, SessionName, UnattendedPolicy, WakeOptions,
+};
 use proptest::prelude::*;
 
 use super::options::{PermissionArgs, PolicyArgs};
@@ -17,7 +19,7 @@ fn words(line: &[&str]) -> Vec<String> {
 
 /// Parses with one configured agent, `mine`, and stdin no terminal.
 fn parsed(line: &[&str]) -> Result<Request, CliError> {
-    parse(&words(line), &|_| Ok(vec!["mine".to_owned()]), false)
+    parse(&words(line), &|_| Ok(vec!["mine".to_owned()]), ProgramTerminals::default())
 }
 
 fn invocation(line: &[&str]) -> Invocation {
@@ -71,7 +73,10 @@ fn flag_table_matches_the_grammar() {
     let verbs = whole.get_subcommands().filter(|verb| !programs.contains(&verb.get_name()));
     let taken: Vec<(String, bool)> =
         verbs.flat_map(flags_of).collect::<BTreeMap<_, _>>().into_iter().collect();
-    assert_eq!(flags::FLAGS.map(|(name, takes_value)| (name.to_owned(), takes_value)).to_vec(), taken);
+    assert_eq!(
+        flags::FLAGS.iter().map(|(name, takes_value)| ((*name).to_owned(), *takes_value)).collect::<Vec<_>>(),
+        taken
+    );
 }
 
 #[test]
@@ -102,8 +107,18 @@ fn words_after_an_agent_are_a_prompt() {
     let cases: &[(&[&str], AgentChoice, &[&str])] = &[
         (&["claude", "fix", "the", "tests"], named("claude"), &["fix", "the", "tests"]),
         (&["codex", "fix", "--this"], named("codex"), &["fix", "--this"]),
-        (&["codex", "fix", "--format", "json"], named("codex"), &["fix", "--format", "json"]),
-        (&["codex", "fix", "--", "-x"], named("codex"), &["fix", "--", "-x"]),
+        (&["codex", "fix", "--format", "json"], named("codex"), &["fix"]),
+        (&["codex", "fix", "--", "--format", "json"], named("codex"), &["fix", "--format", "json"]),
+        (&["codex", "fix", "-", "-x", "--", "--", "-s"], named("codex"), &["fix", "-", "-x", "--", "-s"]),
+        (&["codex", "--", "--modle"], named("codex"), &["--modle"]),
+        (&["codex", "--", "statsu"], named("codex"), &["statsu"]),
+        (&["codex", "prompt", "statsu"], named("codex"), &["statsu"]),
+        (&["codex", "statsu", "please"], named("codex"), &["statsu", "please"]),
+        (&["codex", "set mode"], named("codex"), &["set mode"]),
+        (&["demo", "wait"], named("demo"), &["wait"]),
+        (&["demo", "queue"], named("demo"), &["queue"]),
+        (&["demo", "schema"], named("demo"), &["schema"]),
+        (&["demo", "rename", "ls"], named("demo"), &["rename", "ls"]),
         (&["codex", "--", "status"], named("codex"), &["status"]),
         (&["codex", "--", "set-mode", "plan"], named("codex"), &["set-mode", "plan"]),
         (&["codex", "prompt", "config"], named("codex"), &["config"]),
@@ -135,33 +150,57 @@ fn words_after_an_agent_are_a_prompt() {
 }
 
 #[test]
+fn queue_and_cancel_parse_ids_and_filters() {
+    let cases: &[(&[&str], AgentChoice, &str)] = &[
+        (
+            &["cancel", "01a1e8cc"],
+            AgentChoice::Default,
+            r#"Cancel(CancelArgs { request: Some("01a1e8cc") })"#,
+        ),
+        (
+            &["--agent", "claude", "queue"],
+            AgentChoice::Default,
+            r#"Queue(List(QueueListArgs { named: None, filter: QueueFilterArgs { agent: Some("claude"), session: None } }))"#,
+        ),
+        (
+            &["queue", "drop", "--all", "-s", "api"],
+            AgentChoice::Default,
+            r#"Queue(Drop(QueueDropArgs { requests: [], all: true, filter: QueueFilterArgs { agent: None, session: Some("api") } }))"#,
+        ),
+    ];
+    assert_read(cases);
+    // After an agent's name it is text.
+    assert_eq!(prompt_of(&["demo", "queue", "list"]), (named("demo"), words(&["queue", "list"])));
+}
+
+#[test]
 fn every_verb_parses_with_and_without_an_agent() {
     const HISTORY: &str = "Sessions(History(HistoryArgs { limit: 3 }))";
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (&["status"], AgentChoice::Default, "Status"),
         (&["claude", "status"], named("claude"), "Status"),
         (&["--agent", "x", "status"], AgentChoice::Line("x".into()), "Status"),
-        (&["claude", "cancel"], named("claude"), "Cancel"),
+        (&["claude", "cancel"], named("claude"), "Cancel(CancelArgs { request: None })"),
         (
             &["claude", "sessions"],
             named("claude"),
-            "Sessions(List(ListArgs { local: false, remote: false, cursor: None, filter_cwd: None }))",
+            "Sessions(List(ListArgs { local: false, remote: false, cursor: None, filter_cwd: None, limit: None }))",
         ),
         (
             &["sessions", "list", "--local"],
             AgentChoice::Default,
-            "Sessions(List(ListArgs { local: true, remote: false, cursor: None, filter_cwd: None }))",
+            "Sessions(List(ListArgs { local: true, remote: false, cursor: None, filter_cwd: None, limit: None }))",
         ),
         (
             &["sessions", "--remote", "--cursor", "c", "--filter-cwd", "/w"],
             AgentChoice::Default,
-            "Sessions(List(ListArgs { local: false, remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\") }))",
+            "Sessions(List(ListArgs { local: false, remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\"), limit: None }))",
         ),
         (&["claude", "sessions", "new"], named("claude"), "Sessions(New)"),
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
-        (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete)"),
+        (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete(DeleteArgs { yes: false }))"),
         (&["sessions", "move"], AgentChoice::Default, "Sessions(Move)"),
         (
             &["sessions", "reset", "--carry-history"],
@@ -200,7 +239,7 @@ fn every_verb_parses_with_and_without_an_agent() {
         (
             &["exec", "a", "-f", "-", "b"],
             AgentChoice::Default,
-            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [] })",
+            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [], exit_by_stop_reason: false })",
         ),
     ];
     assert_read(cases);
@@ -289,7 +328,7 @@ fn flags_mean_the_same_at_every_position() {
         flags: SessionArgs {
             agent: None,
             cwd: Some("/w".into()),
-            output: OutputArgs { format: Some(Format::Json), json_strict: true, verbose: false },
+            output: OutputArgs { format: Some(Format::Json), json_strict: true, ..OutputArgs::default() },
             permissions: PermissionArgs { deny_all: true, ..PermissionArgs::default() },
             policy: PolicyArgs {
                 non_interactive_permissions: Some(UnattendedPolicy::Wait),
@@ -321,13 +360,28 @@ fn prompt_flags_precede_its_words_or_follow_its_verb() {
     let expected = PromptCommand {
         input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
+        create: true,
+        request_id: Some(RequestId::new("job-1").unwrap()),
+        exit_by_stop_reason: true,
         wake: WakeOptions { fallback: Fallback::Never, carry_history: false },
     };
+    let by_reason = "--exit-by-stop-reason";
+    let id = "--request-id=job-1";
     let lines: [&[&str]; 4] = [
-        &["claude", "--no-wait", "--no-fallback", "-f", "f", "go"],
-        &["--no-wait", "claude", "-ff", "--no-fallback", "go"],
-        &["claude", "prompt", "go", "--no-fallback", "--file=f", "--no-wait"],
-        &["prompt", "--no-fallback", "go", "-f", "f", "--no-wait"],
+        &["claude", "--no-wait", "--no-fallback", by_reason, id, "--create", "-f", "f", "go"],
+        &[
+            "--no-wait",
+            "--create",
+            "--request-id",
+            "job-1",
+            by_reason,
+            "claude",
+            "-ff",
+            "--no-fallback",
+            "go",
+        ],
+        &["claude", "prompt", "go", "--no-fallback", "--file=f", "--no-wait", "--create", id, by_reason],
+        &["prompt", "--no-fallback", id, "--create", by_reason, "go", "-f", "f", "--no-wait"],
     ];
     for line in lines {
         match invocation(line).command {
@@ -441,9 +495,13 @@ fn set_and_set_mode_parse_their_values() {
     };
     let chosen = |option: Option<&str>, value: &str| SetCommand {
         option: option.map(str::to_owned),
-        value: Some(value.to_owned()),
+        change: SetAction::Set(value.to_owned()),
     };
-    let forgotten = |option: Option<&str>| SetCommand { option: option.map(str::to_owned), value: None };
+    let without_value =
+        |option: Option<&str>, change| SetCommand { option: option.map(str::to_owned), change };
+    let forgotten = |option: Option<&str>| without_value(option, SetAction::Forget);
+    assert_eq!(set(&["claude", "set-mode"]), without_value(None, SetAction::List));
+    assert_eq!(set(&["set", "model"]), without_value(Some("model"), SetAction::List));
     assert_eq!(set(&["claude", "set-mode", "--forget"]), forgotten(None));
     assert_eq!(set(&["claude", "set", "effort", "--forget"]), forgotten(Some("effort")));
     assert_eq!(set(&["claude", "set-mode", "plan"]), chosen(None, "plan"));
@@ -491,7 +549,62 @@ fn reserved_npm_flag_is_a_usage_error_at_every_position() {
         let hint = "leave it out; acpx help COMMAND lists the flags".to_owned();
         assert_eq!(mistake(line), (message, hint), "{line:?}");
     }
-    assert_eq!(prompt_of(&["claude", "use", "--model"]), (named("claude"), words(&["use", "--model"])));
+}
+
+#[test]
+fn flag_after_the_words_of_a_prompt_is_a_flag() {
+    let Invocation { options, command } =
+        invocation(&["demo", "hi", "--approve-all", "there", "-s", "api", "--image", "a.png", "--no-wait"]);
+    let CliCommand::Prompt(prompt) = command else { panic!("no prompt") };
+    assert_eq!((prompt.input.words, prompt.wait), (words(&["hi", "there"]), Wait::JustQueue));
+    assert_eq!(prompt.input.attachments, [PromptAttachment::Image("a.png".into())]);
+    assert_eq!(options.session.as_ref().map(SessionName::as_str), Some("api"));
+    assert!(options.flags.permissions.approve_all);
+    assert!(matches!(parsed(&["claude", "what", "is", "--version"]), Ok(Request::Version)));
+    assert!(matches!(parsed(&["claude", "fix", "it", "--help"]), Ok(Request::Help(_))));
+    let needs_value = "a value is required for '--model <MODEL>' but none was supplied";
+    assert_eq!(mistake(&["claude", "use", "--model"]).0, needs_value);
+}
+
+#[test]
+fn nearly_known_flag_is_a_usage_error_at_every_position() {
+    let send = "to send it to the agent, put it after --";
+    for (line, flag, near) in [
+        (&["claude", "hi", "--modle", "opus"][..], "--modle", "--model"),
+        (&["claude", "--modle", "opus", "hi"], "--modle", "--model"),
+        (&["--aprove-all", "claude", "hi"], "--aprove-all", "--approve-all"),
+        (&["claude", "hi", "--fromat=json"], "--fromat=json", "--format"),
+        (&["claude", "hi", "--no-wait=1"], "--no-wait=1", "--no-wait"),
+        (&["claude", "hi", "--hlep"], "--hlep", "--help"),
+    ] {
+        let expected = (format!("there is no flag {flag}"), format!("did you mean {near}? {send}"));
+        assert_eq!(mistake(line), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn word_that_is_nearly_a_verb_is_asked_about() {
+    let near = |line: &[&str]| match parsed(line) {
+        Ok(Request::NearVerb(near)) => (near.command_line(), near.prompt_line()),
+        other => panic!("{line:?}: {other:?}"),
+    };
+    for (line, command, prompt) in [
+        (&["claude", "statsu"][..], "acpx claude status", "acpx claude prompt statsu"),
+        (&["claude", "Status"], "acpx claude status", "acpx claude prompt Status"),
+        (
+            &["--cwd", "/a b", "claude", "-s", "x", "atach", "--format", "json"],
+            "acpx --cwd '/a b' claude -s x attach --format json",
+            "acpx --cwd '/a b' claude -s x prompt atach --format json",
+        ),
+        (&["claude", "seesions", "list"], "acpx claude sessions list", "acpx claude prompt seesions list"),
+        (
+            &["claude", "session", "export", "x"],
+            "acpx claude sessions export x",
+            "acpx claude prompt session export x",
+        ),
+    ] {
+        assert_eq!(near(line), (command.to_owned(), prompt.to_owned()), "{line:?}");
+    }
 }
 
 #[test]
@@ -613,10 +726,17 @@ fn every_command_has_help() {
     let cases: &[(&[&str], &str)] = &[
         (&["--help"], "Examples:\n  acpx tour"),
         (&["-h"], "`acpx --help` shows examples and the agents"),
-        (&["claude", "-h"], "`acpx --help` shows examples and the agents"),
+        (&["claude", "-h"], "claude: Claude Code by Anthropic"),
+        (&["help", "claude"], "acpx starts it with: npx -y @agentclientprotocol/claude-agent-acp@"),
+        (&["gemini", "--help"], "If it is missing, install it: npm install -g @google/gemini-cli"),
+        (&["help", "demo"], "It is part of acpx."),
+        (&["help", "mine"], "acpx starts it as \"agents\" in config.json says for \"mine\"."),
+        (&["--help", "--all"], "Examples:\n  acpx tour"),
+        (&["--all", "--help"], "Examples:\n  acpx tour"),
+        (&["help", "--all"], "\n      --approve-all\n"),
         (&["help"], "Examples:\n  acpx tour"),
-        (&["claude", "--help"], "Examples:\n  acpx tour"),
-        (&["claude", "help"], "Examples:\n  acpx tour"),
+        (&["claude", "--help"], "acpx claude 'fix the tests' "),
+        (&["claude", "help"], "acpx claude 'fix the tests' "),
         (&["claude", "help", "prompt"], "Send the conversation so far to a fresh session"),
         (&["--format", "json", "help"], "Examples:\n  acpx tour"),
         (&["help", "sessions"], "\n  ensure   Start a session here unless there is one"),
@@ -644,7 +764,9 @@ fn every_command_has_help() {
             other => panic!("{line:?}: {other:?}"),
         }
     }
-    let asked = |terminal| parse::<CliError>(&[], &|_| Ok(Vec::new()), terminal).unwrap();
+    let asked = |stdin| {
+        parse::<CliError>(&[], &|_| Ok(Vec::new()), ProgramTerminals { stdin, columns: None }).unwrap()
+    };
     assert!(matches!(asked(true), Request::Help(_)), "nothing typed on a terminal asks for help");
     assert!(matches!(asked(false), Request::Run(_)), "nothing typed into a pipe is a prompt from stdin");
 }
@@ -660,7 +782,13 @@ fn version_needs_no_configuration() {
     ];
     for line in lines {
         let unread = |_: &str| panic!("the configuration is not needed");
-        assert!(matches!(parse::<CliError>(&words(line), &unread, false), Ok(Request::Version)), "{line:?}");
+        assert!(
+            matches!(
+                parse::<CliError>(&words(line), &unread, ProgramTerminals::default()),
+                Ok(Request::Version)
+            ),
+            "{line:?}"
+        );
     }
 }
 
@@ -668,39 +796,37 @@ fn version_needs_no_configuration() {
 fn configured_agents_are_read_only_for_unknown_words() {
     let broken = |_: &str| Err(CliError::NoHome);
     for line in [&["status"][..], &["claude", "x"], &["hello there"], &["sessions", "list"]] {
-        assert!(matches!(parse(&words(line), &broken, false), Ok(Request::Run(_))), "{line:?}");
+        assert!(
+            matches!(parse(&words(line), &broken, ProgramTerminals::default()), Ok(Request::Run(_))),
+            "{line:?}"
+        );
     }
-    assert!(matches!(parse(&words(&["mine", "x"]), &broken, false), Err(CliError::NoHome)));
+    assert!(matches!(
+        parse(&words(&["mine", "x"]), &broken, ProgramTerminals::default()),
+        Err(CliError::NoHome)
+    ));
 }
 
 #[test]
 fn format_flag_is_found_in_an_invalid_line() {
-    let wish = |format, strict| RequestedFormat { format, strict };
+    let wish = |format, strict| RequestedFormat { format, strict, color: ColorMode::Auto };
     let cases: &[(&[&str], RequestedFormat)] = &[
         (&["--format", "json", "--bogus"], wish(Some(Format::Json), false)),
         (&["claude", "exec", "--bogus", "--format=quiet"], wish(Some(Format::Quiet), false)),
         (&["hepl", "--format", "json"], wish(Some(Format::Json), false)),
         (&["--json-strict", "status"], wish(None, true)),
         (&["--format", "xml", "status"], wish(None, false)),
-        (&["claude", "fix", "--format", "json"], wish(None, false)),
+        (&["claude", "fix", "--format", "json"], wish(Some(Format::Json), false)),
         (&["prompt", "--", "--format", "json"], wish(None, false)),
         (&["--cwd", "--format", "json"], wish(None, false)),
         (&["--format"], wish(None, false)),
-    ];
-    for (line, expected) in cases {
-        assert_eq!(requested_format(&words(line), false), *expected, "{line:?}");
-    }
-    let anywhere: &[(&[&str], RequestedFormat)] = &[
         (
             &["--nope", "a", "--nope2", "b", "--format", "json", "--json-strict", "status"],
             wish(Some(Format::Json), true),
         ),
-        (&["claude", "fix", "it", "--format=json"], wish(Some(Format::Json), false)),
-        (&["prompt", "--", "--format", "json"], wish(None, false)),
-        (&["--cwd", "--format", "json"], wish(None, false)),
     ];
-    for (line, expected) in anywhere {
-        assert_eq!(requested_format(&words(line), true), *expected, "{line:?}");
+    for (line, expected) in cases {
+        assert_eq!(requested_format(&words(line)), *expected, "{line:?}");
     }
 }
 
@@ -720,8 +846,83 @@ proptest! {
         ),
         terminal: bool,
     ) {
-        drop(parse::<CliError>(&line, &|_| Ok(vec!["mine".to_owned()]), terminal));
-        requested_format(&line, terminal);
+        let terminals = ProgramTerminals { stdin: terminal, columns: terminal.then_some(30) };
+        drop(parse::<CliError>(&line, &|_| Ok(vec!["mine".to_owned()]), terminals));
+        requested_format(&line);
+    }
+
+    #[test]
+    fn known_flags_mean_the_same_anywhere_in_a_prompt(
+        (text, flags, places) in (1_usize..5, 0_usize..5).prop_flat_map(|(words, flags)| (
+            proptest::collection::vec("[a-z]{1,8}( [a-z]{1,8})?", words),
+            proptest::collection::vec(proptest::sample::select(FLAGS_OF_A_PROMPT), flags),
+            proptest::collection::vec(0..=words, flags),
+        )),
+    ) {
+        // A first word that is or resembles a verb is not text.
+        let text = [vec!["please".to_owned()], text].concat();
+        let mut mixed: Vec<Vec<String>> = text.iter().map(|word| vec![word.clone()]).collect();
+        let first = mixed.len();
+        mixed.resize(first + 1, Vec::new());
+        for (flag, place) in flags.iter().zip(&places) {
+            mixed[place + 1].splice(0..0, words(flag));
+        }
+        let mixed: Vec<String> = [words(&["claude"]), mixed.concat()].concat();
+        // Flags of one place were put before each other.
+        let mut ordered: Vec<_> = flags.iter().zip(&places).collect();
+        ordered.reverse();
+        ordered.sort_by_key(|(_, place)| **place);
+        let flags: Vec<String> = ordered.iter().flat_map(|(flag, _)| words(flag)).collect();
+        let before = [words(&["claude"]), flags, words(&["--"]), text].concat();
+        prop_assert_eq!(read(&mixed), read(&before), "{:?}", mixed);
+    }
+
+    #[test]
+    fn words_after_two_hyphens_are_text(
+        before in proptest::collection::vec("[a-z ]{0,8}", 0..3),
+        after in proptest::collection::vec("-{0,2}\\PC{0,8}", 0..5),
+    ) {
+        let line = [words(&["claude", "please"]), before.clone(), words(&["--"]), after.clone()].concat();
+        let expected = [words(&["please"]), before, after].concat();
+        prop_assert_eq!(read(&line).map(|(_, command)| command), Ok(format!("{expected:?}")));
+    }
+
+    #[test]
+    fn word_with_a_hyphen_is_a_flag_a_mistake_or_text(word in "--?[a-z]{1,12}") {
+        let line = words(&["claude", "explain", &word, "to", "me"]);
+        let text = format!("{:?}", words(&["explain", &word, "to", "me"]));
+        let is_known = flags::Flag::of(&word) != flags::Flag::Unknown;
+        let is_mistake = flags::nearest_flag(&word).is_some() || usage::flag(&word).is_some();
+        if !is_known {
+            prop_assert_eq!(read(&line).is_ok_and(|(_, command)| command == text), !is_mistake);
+        } else if let Ok((_, command)) = read(&line) {
+            prop_assert_ne!(command, text);
+        }
+    }
+}
+
+/// Flags that a prompt may have, with their values.
+const FLAGS_OF_A_PROMPT: &[&[&str]] = &[
+    &["--format", "json"],
+    &["--format=quiet"],
+    &["-s", "api"],
+    &["-sother"],
+    &["--approve-all"],
+    &["--no-wait"],
+    &["--image", "x.png"],
+    &["--add-dir", "more"],
+    &["--timeout", "5"],
+    &["--model=--model"],
+];
+
+/// The options and the words of a prompt line; its error as text.
+fn read(line: &[String]) -> Result<(CliOptions, String), String> {
+    match parse::<CliError>(line, &|_| Ok(Vec::new()), ProgramTerminals::default()) {
+        Ok(Request::Run(invocation)) => match invocation.command {
+            CliCommand::Prompt(prompt) => Ok((invocation.options, format!("{:?}", prompt.input.words))),
+            other => Err(format!("{other:?}")),
+        },
+        other => Err(format!("{other:?}")),
     }
 }
 
@@ -746,7 +947,7 @@ fn help_names_agents_and_the_flags_a_verb_uses() {
     }
     let prompt = help(&["prompt", "--help"]);
     assert!(prompt.contains("a running turn is cancelled") && prompt.contains("--approve-all"), "{prompt}");
-    assert!(help(&["exec", "--help"]).contains("Words are text. A JSON array from stdin or --file"));
+    assert!(help(&["exec", "--help"]).contains("Words are text. A stdin that is a pipe or a file"));
     assert!(!help(&["-h"]).contains("Examples:"), "a summary is short");
     // What a flag means to a verb is said there.
     let exec = help(&["exec", "--help"]);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use acpx_core::model::{InvalidSessionName, WrongMember};
 
+use super::near_verb::NearVerb;
 use super::usage;
 
 /// An invalid command line.
@@ -45,6 +46,17 @@ pub(crate) enum UsageError {
         /// The flag.
         flag: &'static str,
     },
+    /// A flag that acpx does not have, and that is nearly one that it has.
+    #[error("there is no flag {flag}")]
+    UnknownFlag {
+        /// The flag as typed.
+        flag: String,
+        /// The similar flag.
+        suggestion: String,
+    },
+    /// The first word after an agent's name is nearly a command.
+    #[error("{:?} is not a command", .0.word)]
+    NearVerb(NearVerb),
     /// Two agents are named.
     #[error("both --agent and the agent {name:?} are given")]
     TwoAgents {
@@ -60,6 +72,20 @@ pub(crate) enum UsageError {
     /// A session cannot have this name.
     #[error("{0}")]
     Name(InvalidSessionName),
+    /// A new session with a name that means another one.
+    #[error("{name} cannot be a session's name: it means a session by its position in `sessions list`")]
+    ReservedName {
+        /// The name.
+        name: String,
+    },
+    /// `acpx schema` of an object that does not exist.
+    #[error("there is no JSON object {name:?}")]
+    UnknownSchema {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        names: String,
+    },
     /// `--json-strict` with another format.
     #[error("--json-strict needs --format json")]
     StrictWithoutJson,
@@ -78,6 +104,28 @@ pub(crate) enum UsageError {
     /// No other client can answer the requests of an `exec`.
     #[error("exec cannot wait for an answer: no other client can give one")]
     ExecWaits,
+    /// The beginning of an id is too short, or several ids have it.
+    #[error("{}", unclear_id(.typed, .ids))]
+    UnclearId {
+        /// What was typed.
+        typed: String,
+        /// The ids that begin like this.
+        ids: Vec<String>,
+    },
+    /// `approve` or `deny` without an id, where no terminal can be asked.
+    #[error("acpx {verb} needs the id of a request, unless it runs on a terminal")]
+    NoRequestId {
+        /// The verb.
+        verb: &'static str,
+        /// The pending requests.
+        ids: Vec<String>,
+    },
+    /// The interactive client needs a terminal.
+    #[error("attach needs a terminal for its input and output")]
+    NoTerminal,
+    /// `sessions delete` on a terminal that it cannot ask on.
+    #[error("sessions delete asks first, and cannot ask in the background")]
+    DeleteUnconfirmed,
     /// The JSON of `--permission-policy` is not a policy.
     #[error("the JSON of --permission-policy is not a policy: {0}")]
     Policy(WrongMember),
@@ -129,24 +177,39 @@ impl UsageError {
                 )
                 .into()
             }
+            Self::UnknownSchema { names, .. } => format!("it can be {names}").into(),
             Self::FlagNotHere { .. } => "leave it out; acpx help COMMAND lists the flags".into(),
+            Self::UnknownFlag { suggestion, .. } => {
+                format!("did you mean {suggestion}? to send it to the agent, put it after --").into()
+            }
+            Self::NearVerb(near) => {
+                let (command, prompt) = (near.command_line(), near.prompt_line());
+                format!("to run the command: {command}; to send the word to the agent: {prompt}").into()
+            }
             Self::TwoAgents { name } => {
                 format!("leave one out; to send {name:?} to the agent, put it after --").into()
             }
             Self::NoAgentHere { name } => {
                 format!("leave {name} out; to send it to the agent, put it after --").into()
             }
-            Self::Name(InvalidSessionName::ControlCharacter(_)) => {
-                "use a name without control characters".into()
-            }
+            Self::Name(InvalidSessionName::ControlCharacter(_)) => "remove its control characters".into(),
             Self::Name(InvalidSessionName::Empty) => {
                 "leave the name out for the directory's unnamed session".into()
             }
+            Self::ReservedName { .. } => "choose a name without @".into(),
             Self::StrictWithoutJson => "add --format json".into(),
             Self::StrictAndVerbose
             | Self::PermissionModes
             | Self::CarryWithoutFallback
             | Self::TwoPolicies => "keep one of them".into(),
+            Self::UnclearId { ids, .. } => format!("type more of it: {}", ids.join(", ")).into(),
+            Self::NoRequestId { ids, .. } if ids.is_empty() => "no request is pending".into(),
+            Self::NoRequestId { verb, ids } => {
+                let lines: Vec<String> = ids.iter().map(|id| format!("acpx {verb} {id}")).collect();
+                lines.join(", ").into()
+            }
+            Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
+            Self::DeleteUnconfirmed => "add --yes to delete without a question".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
@@ -197,14 +260,21 @@ fn is_about_permissions(error: &clap::Error) -> bool {
         .is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
 }
 
+fn unclear_id(typed: &str, ids: &[String]) -> String {
+    match ids {
+        [_] => format!("{typed:?} is too short for the beginning of an id; it needs six characters"),
+        _ => format!("{} ids begin with {typed:?}", ids.len()),
+    }
+}
+
 /// Maximum edit distance of a suggestion.
 const NEAR: usize = 2;
 
 /// The first of the nearest candidates, if it is near enough to be a typing error.
-pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let word = word.to_lowercase();
     let near = candidates.filter_map(|candidate| {
-        let distance = strsim::damerau_levenshtein(&word, candidate);
+        let distance = strsim::damerau_levenshtein(&word, &candidate.to_lowercase());
         // Of a short word nearly everything is two edits away.
         let is_near = distance <= NEAR && distance * 3 <= candidate.chars().count();
         is_near.then_some((distance, candidate))

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use acpx_core::model::{Fallback, WakeOptions};
+use acpx_core::model::{Fallback, RequestId, WakeOptions};
 use clap::{Args, Subcommand};
 
 use super::demo_agent::DemoAgentArgs;
@@ -11,8 +11,9 @@ use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use super::pending::{APPROVE_HELP, AnswerArgs, DENY_HELP, PENDING_HELP};
+use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
-use super::sessions::{SessionsCommand, sessions};
+use super::sessions::{NamedArgs, SessionsCommand, sessions};
 use super::usage::UsageError;
 
 const USAGE: &str = "\
@@ -21,18 +22,19 @@ acpx [AGENT] [FLAGS] [WORDS]...
 
 const ABOUT: &str = "tmux for coding agents: sessions of the Agent Client Protocol that last";
 
-const LONG_ABOUT: &str = "\
+pub(super) const LONG_ABOUT: &str = "\
 tmux for coding agents: sessions of the Agent Client Protocol that last
 
 A session belongs to an agent and a directory, and may have a name. It outlives the terminal it was started in \
 and the agent it runs on: a later prompt continues it from its directory or any directory below.";
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   acpx tour                            see all of it in a few seconds, with no account
-  acpx claude sessions new             start a session with claude in this directory
-  acpx claude 'fix the tests'          prompt it
-  acpx claude -s api 'add a route'     the session named api
+  acpx claude                          open the session of this directory with claude
+  acpx claude 'fix the tests'          prompt it; on a terminal it is created if there is none
+  acpx claude sessions new -s api      start a session named api
+  acpx claude -s api 'add a route'     prompt it by its name
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
   acpx claude sessions watch           follow it live; sessions replay shows it again
   acpx pending                         list permission requests that wait for an answer
@@ -45,8 +47,8 @@ Examples:
   acpx --agent wss://far.example 'hi'  an agent on another machine, with its token in ACPX_REMOTE_TOKEN
   acpx --format json sessions list     all sessions, as JSON
 
-Flags go before or after the command. After an agent's name, the first word that is no command starts the prompt,
-and everything after it is text. Quote a prompt to the default agent, or put prompt before it.
+Flags go anywhere before --; everything after -- is text. After an agent's name, the first word that is no
+command starts the prompt. Quote a prompt to the default agent, or put prompt before it.
 
 `acpx help COMMAND` shows the flags of a command.";
 
@@ -56,13 +58,20 @@ const SUMMARY: &str =
 /// Adds a command's arguments and help texts; of its subcommands, all or the one on the path.
 pub(super) type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 19] = [
+pub(super) const VERBS: &[(&str, Build)] = &[
     ("prompt", |command, _| session::<PromptArgs, ()>(command)),
+    ("attach", |command, _| {
+        session::<NamedArgs, ()>(command)
+            .about("Open a session in the interactive client")
+            .after_help(ATTACH_HELP)
+            .override_usage("acpx [AGENT] attach [FLAGS] [SESSION]")
+    }),
     ("exec", |command, _| session::<ExecArgs, ()>(command)),
     ("cancel", |command, _| {
-        session::<SessionNameArgs, ()>(command)
-            .about("Stop the turn that runs")
-            .override_usage("acpx [AGENT] cancel [FLAGS]")
+        session::<CancelArgs, SessionNameArgs>(command)
+            .about("Stop the turn that runs, or a prompt by its id")
+            .override_usage("acpx [AGENT] cancel [FLAGS]\n       acpx cancel [FLAGS] ID")
+            .after_help(CANCEL_HELP)
     }),
     ("set-mode", |command, _| session::<SetModeArgs, SessionNameArgs>(command)),
     ("set", |command, _| session::<SetArgs, SessionNameArgs>(command)),
@@ -80,14 +89,17 @@ const VERBS: [(&str, Build); 19] = [
     ("approve", |command, _| {
         output::<AnswerArgs>(command)
             .about("Approve a pending permission request")
-            .override_usage("acpx approve [FLAGS] <ID>")
+            .override_usage("acpx approve [FLAGS] [ID]")
             .after_help(APPROVE_HELP)
     }),
     ("deny", |command, _| {
         output::<AnswerArgs>(command)
             .about("Deny a pending permission request")
-            .override_usage("acpx deny [FLAGS] <ID>")
+            .override_usage("acpx deny [FLAGS] [ID]")
             .after_help(DENY_HELP)
+    }),
+    ("queue", |command, _| {
+        of_verbs(QueueCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
     }),
     ("sessions", sessions),
     ("acp", |command, _| session::<AcpArgs, ()>(command)),
@@ -98,6 +110,7 @@ const VERBS: [(&str, Build); 19] = [
         of_verbs(TokenCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
     }),
     ("host", |command, _| of_verbs(HostCommand::augment_subcommands(command)).mut_subcommands(output::<()>)),
+    ("schema", |command, _| output::<SchemaArgs>(command)),
     ("tour", |command, _| TourArgs::augment_args(command)),
     ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
@@ -121,11 +134,9 @@ pub(super) fn grammar(path: &[&str]) -> clap::Command {
         .propagate_version(true)
         .args_override_self(true)
         .about(ABOUT)
-        .long_about(LONG_ABOUT)
         .override_usage(USAGE)
-        .after_help(SUMMARY)
-        .after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
-    help::as_used(with_verbs(of_verbs(root), &VERBS, path), path)
+        .after_help(SUMMARY);
+    help::as_used(with_verbs(of_verbs(root), VERBS, path), path)
 }
 
 pub(super) fn of_verbs(command: clap::Command) -> clap::Command {
@@ -134,7 +145,7 @@ pub(super) fn of_verbs(command: clap::Command) -> clap::Command {
 
 pub(super) fn with_verbs(
     command: clap::Command,
-    verbs: &[(&'static str, Build)],
+    verbs: &'static [(&'static str, Build)],
     path: &[&str],
 ) -> clap::Command {
     let below = path.get(1..).unwrap_or_default();
@@ -143,7 +154,7 @@ pub(super) fn with_verbs(
 }
 
 /// The names of the built-in agents, in lines of at most 96 columns.
-fn agents() -> String {
+pub(super) fn built_in_agents() -> String {
     const WIDTH: usize = 96;
     let mut lines = vec![String::from("AGENT is one of")];
     for name in crate::agents::built_in_names() {
@@ -164,14 +175,17 @@ fn agents() -> String {
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     Prompt(PromptArgs),
+    Attach,
     Exec(ExecArgs),
-    Cancel,
+    Cancel(CancelArgs),
     SetMode(SetModeArgs),
     Set(SetArgs),
     Status,
     Pending,
     Approve(AnswerArgs),
     Deny(AnswerArgs),
+    #[command(subcommand)]
+    Queue(QueueCommand),
     #[command(subcommand)]
     Sessions(SessionsCommand),
     Acp(AcpArgs),
@@ -182,6 +196,7 @@ pub(super) enum Verb {
     Token(TokenCommand),
     #[command(subcommand)]
     Host(HostCommand),
+    Schema(SchemaArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     #[command(hide = true)]
@@ -208,6 +223,23 @@ pub(super) struct WordArgs {
     pub(super) resource: Vec<PathBuf>,
 }
 
+// The exit code of a turn.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct ExitArgs {
+    #[arg(
+        long,
+        help = "Exit with 10 for max_tokens, 11 for max_turn_requests, 12 for refusal, 13 for cancelled"
+    )]
+    pub(super) exit_by_stop_reason: bool,
+}
+
+/// Parses the client's name of a prompt.
+pub(super) fn request_id(text: &str) -> Result<RequestId, String> {
+    let is_valid = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let expected = || "expected 1 to 128 visible ASCII characters".to_owned();
+    RequestId::new(text).ok().filter(|_| is_valid).ok_or_else(expected)
+}
+
 /// A value of `--fallback`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum FallbackArg {
@@ -219,9 +251,10 @@ pub(super) enum FallbackArg {
 /// Prompt a session and wait for the answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The session must exist: `acpx sessions new` or `acpx sessions ensure` creates it.
-Words are text. A JSON array from stdin or --file is read as content blocks of the protocol.
-After --, everything is text.")]
+On a terminal, a prompt creates the unnamed session of this directory if there is none. In a pipe, with
+--format json and for a name of -s, the session must exist, or you add --create.
+Words are text. A stdin that is a pipe or a file is appended to them, except with --format json. Without words, a
+JSON array from stdin or --file is read as content blocks of the protocol. After --, everything is text.")]
 #[command(override_usage = "acpx [AGENT] prompt [FLAGS] [WORDS]...\n       acpx AGENT [FLAGS] WORDS...")]
 pub(super) struct PromptArgs {
     #[command(flatten)]
@@ -231,23 +264,38 @@ pub(super) struct PromptArgs {
     /// Return as soon as the prompt is queued
     #[arg(long)]
     pub(super) no_wait: bool,
+    /// Name the prompt: repeated with the same id, it is not run again, and the recorded result is shown
+    #[arg(long, value_name = "ID", value_parser = request_id)]
+    pub(super) request_id: Option<RequestId>,
+    #[command(flatten)]
+    pub(super) exit: ExitArgs,
+    /// Create the session if there is none
+    #[arg(long)]
+    pub(super) create: bool,
+    #[command(flatten)]
+    pub(super) wake: WakeArgs,
+}
+
+// How to restore the prompted session.
+#[derive(Debug, Args)]
+pub(super) struct WakeArgs {
     #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true)]
     #[arg(
         help = "When a fresh session may replace one that the agent does not restore: auto (the agent does not \
                   have it any more, or restores none), always (after any refusal) or never [default: auto]"
     )]
-    pub(super) fallback: Option<FallbackArg>,
+    fallback: Option<FallbackArg>,
     /// The same as --fallback never
     #[arg(long, conflicts_with = "fallback")]
-    pub(super) no_fallback: bool,
+    no_fallback: bool,
     /// Send the conversation so far to a fresh session
     #[arg(long)]
-    pub(super) carry_history: bool,
+    carry_history: bool,
 }
 
-impl PromptArgs {
+impl WakeArgs {
     /// When a fresh session may replace the prompted one, and whether it gets the conversation.
-    pub(super) fn wake(&self) -> Result<WakeOptions, UsageError> {
+    pub(super) fn options(&self) -> Result<WakeOptions, UsageError> {
         let fallback = match self.fallback {
             _ if self.no_fallback => Fallback::Never,
             None | Some(FallbackArg::Auto) => Fallback::Auto,
@@ -264,8 +312,8 @@ impl PromptArgs {
 /// Send one prompt to an agent and store nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Words are text. A JSON array from stdin or --file is read as content blocks of the protocol.
-After --, everything is text.")]
+Words are text. A stdin that is a pipe or a file is appended to them, except with --format json. Without words, a
+JSON array from stdin or --file is read as content blocks of the protocol. After --, everything is text.")]
 #[command(override_usage = "acpx [AGENT] exec [FLAGS] [WORDS]...")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
@@ -273,16 +321,18 @@ pub(super) struct ExecArgs {
     /// Set an option of the agent before the prompt; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(super) config_option: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(super) exit: ExitArgs,
 }
 
 /// Set the mode of a session; acpx restores it when the agent restarts
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "acpx [AGENT] set-mode [FLAGS] MODE\n       acpx [AGENT] set-mode [FLAGS] --forget"
+    override_usage = "acpx [AGENT] set-mode [FLAGS] [MODE]\n       acpx [AGENT] set-mode [FLAGS] --forget"
 )]
 pub(super) struct SetModeArgs {
-    /// The mode, by its id
-    #[arg(value_name = "MODE", required_unless_present = "forget")]
+    /// The mode, by its id; without it, the modes are listed
+    #[arg(value_name = "MODE")]
     pub(super) mode: Option<String>,
     /// Stop restoring the mode; the agent keeps the current one
     #[arg(long, conflicts_with = "mode")]
@@ -295,19 +345,36 @@ pub(super) struct SetModeArgs {
 KEY is an option's id or its category: model, mode, thought_level. A boolean option is true or false. If the session
 does not have the option, the hint lists those it has.")]
 #[command(
-    override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE\n       acpx [AGENT] set [FLAGS] KEY --forget"
+    override_usage = "acpx [AGENT] set [FLAGS] KEY [VALUE]\n       acpx [AGENT] set [FLAGS] KEY --forget"
 )]
 pub(super) struct SetArgs {
     /// The option
     #[arg(value_name = "KEY")]
     pub(super) key: String,
-    /// Its new value
-    #[arg(value_name = "VALUE", required_unless_present = "forget")]
+    /// Its new value; without it, the possible values are listed
+    #[arg(value_name = "VALUE")]
     pub(super) value: Option<String>,
     /// Stop restoring the option; the agent keeps the current value
     #[arg(long, conflicts_with = "value")]
     pub(super) forget: bool,
 }
+
+const CANCEL_HELP: &str = "\
+Without an id, the running turn of the session is stopped, or else its first queued prompt. The id of a prompt, or a
+unique beginning of at least six characters, finds it in any session, running or queued; --no-wait and acpx queue list
+print it.";
+
+// The prompt of `cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The prompt to stop, by its id
+    #[arg(value_name = "ID")]
+    pub(crate) request: Option<String>,
+}
+
+const ATTACH_HELP: &str = "\
+Shows the last turns and then the conversation live. Type a prompt and press Enter; during a turn it is queued.
+Ctrl-C cancels the turn, Ctrl-D detaches and leaves the session working, ? shows all keys.";
 
 /// Parses an option with its value.
 fn key_and_value(text: &str) -> Result<(String, String), String> {
@@ -364,6 +431,22 @@ pub(crate) enum HostCommand {
     Run,
 }
 
+/// Print the JSON Schemas of what acpx prints with --format json
+#[derive(Debug, Args)]
+#[command(after_help = "\
+NAME is an action, such as prompt_result, or record, history, agent_sessions, error, error_object. Without it, the
+schema is the one of any line. Objects may get new members later, which the schemas allow.
+
+Examples:
+  acpx schema prompt_result
+  acpx --format json schema > acpx.schema.json")]
+#[command(override_usage = "acpx schema [FLAGS] [NAME]")]
+pub(crate) struct SchemaArgs {
+    /// The object
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
 /// Watch a session run, crash, restore, get lost and continue, in a few seconds and without an account
 #[derive(Debug, Args)]
 #[command(long_about = TOUR)]
@@ -379,5 +462,5 @@ Watch a session run, crash, restore, get lost and continue, in a few seconds and
 Creates a session with the built-in agent, prompts it, kills the agent with SIGKILL and restores it with the \
 next prompt, replays the conversation from the store, shows the three ids and the lineage, deletes the agent's \
 own files so that the session is lost, continues in a fresh one, and closes it.\n\
-Every line that begins with $ is a command you could type. Everything happens in a temporary directory that \
-is removed at the end, or kept with --home.";
+Every line that begins with $ is a command you could type. On a terminal, Enter shows the next step and q ends the \
+tour. Everything happens in a temporary directory that is removed at the end, or kept with --home.";

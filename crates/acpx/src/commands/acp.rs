@@ -20,7 +20,7 @@ use crate::session::settings::CommandSettings;
 pub(super) fn run(settings: Result<CommandSettings, CliError>, options: &CliOptions) -> ExitCode {
     match settings.and_then(|settings| serve(&settings, options)) {
         Ok(()) => CliExit::Success.into(),
-        Err(error) => output::report(&error, Format::Text),
+        Err(error) => output::report(&error, Format::Text, options.flags.output.color),
     }
 }
 

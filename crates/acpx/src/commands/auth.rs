@@ -37,7 +37,7 @@ pub(super) fn run(settings: &CommandSettings, command: &AuthCommand) -> Result<E
     block_on(async {
         let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let engine = login_engine(settings).await?;
-        let slow = waiting_for(&settings.agent.label());
+        let slow = waiting_for(&settings.agent);
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());
             let done = Box::pin(interrupts.during_start(&slow, &mut console, leaving)).await?;
@@ -104,10 +104,19 @@ async fn ask(
     let logging_in = engine.log_in(settings.new_session(), &method.id, advisor);
     let answering = async {
         let mut prompter = TerminalPrompter::of_program();
-        while let Some(question) = questions.recv().await {
-            answer(question, prompter.as_mut(), console).await;
+        loop {
+            console.wait_for(&format!("waiting for the login with {label}"));
+            tokio::select! {
+                question = questions.recv() => match question {
+                    Some(question) => {
+                        console.stop_waiting();
+                        answer(question, prompter.as_mut(), console).await;
+                    }
+                    None => std::future::pending().await,
+                },
+                () = console.next_frame() => {}
+            }
         }
-        std::future::pending().await
     };
     let work = async {
         tokio::select! {

@@ -1,21 +1,16 @@
-//! `acpx cancel`: cancels the running turn, of any client.
+//! `acpx cancel`: cancels the running turn, of any client, or a prompt by its id.
 
 use acpx_core::model::Record;
+use acpx_core::protocol::{CancelledMeta, TurnCancelParams};
 use acpx_core::store::Store;
-use serde::Deserialize;
-use serde_json::json;
 
+use super::queue::{open_in_store, open_prompt};
 use crate::error::CliError;
 use crate::output::{self, Console};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::settings::CommandSettings;
-
-#[derive(Deserialize)]
-struct Cancelled {
-    cancelled: bool,
-}
 
 /// Cancels in the selected session. Nothing to cancel is a result, not an error.
 pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
@@ -38,6 +33,28 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     })
 }
 
+/// Cancels the prompt with this id, or a unique beginning of it, in any session.
+pub(super) fn by_id(typed: &str, settings: &CommandSettings) -> Result<(), CliError> {
+    let locator = HostLocator::of_environment()?;
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let mut open = open_in_store().await?;
+        open.retain(|(record, _)| !settings.agent_is_typed || record.agent.is_same_as(&settings.agent));
+        let Some((record, turn)) = open_prompt(typed, &open)? else {
+            return Err(CliError::NoPrompt { id: typed.to_owned() });
+        };
+        let request_id = Some(turn.request.to_string());
+        let params = TurnCancelParams { session_id: record.id.to_string(), request_id };
+        let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
+        let cancelled = session.retry_on_lost_host(async |session| {
+            let mut client = session.host(&locator).await?;
+            Ok(session.call::<CancelledMeta>(&mut client, "_acpx/cancel", &params).await?.cancelled)
+        });
+        let cancelled = cancelled.await.map_err(|error| error.about(record.identity()))?;
+        Ok(output::cancelled(Some(&record.identity()), cancelled, &mut console)?)
+    })
+}
+
 async fn cancel(
     locator: &HostLocator,
     lookup: &RecordLookup,
@@ -51,8 +68,8 @@ async fn cancel(
         None => None,
     };
     let Some(mut client) = running else { return Ok(false) };
-    let params = json!({ "sessionId": record.id });
-    Ok(session.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
+    let params = TurnCancelParams { session_id: record.id.to_string(), request_id: None };
+    Ok(session.call::<CancelledMeta>(&mut client, "_acpx/cancel", &params).await?.cancelled)
 }
 
 async fn waits(lookup: &RecordLookup, record: &Record) -> Result<bool, CliError> {

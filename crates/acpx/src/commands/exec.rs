@@ -14,11 +14,11 @@ use acpx_core::protocol::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::store::MemoryStore;
 use tokio::time::Instant;
 
+use super::prompt::read_prompt;
 use crate::cli::{CliOptions, ExecCommand, UsageError, Wait};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
-use crate::prompt_input;
 use crate::session::agent_child::{refuse_inside, refuse_own_terms};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
@@ -49,16 +49,13 @@ pub(super) fn run(
         refuse_inside(&paths, "choose how a session works")?;
     }
     let begun = Instant::now();
-    let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;
+    let mut console = Console::of_program(settings.mode);
+    let blocks = read_prompt(&command.input, settings, &mut console)?;
     let policy = policy(settings, options)?;
     let submission =
         PromptSubmission::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
-    if prompt_input::words_look_like_blocks(&command.input) {
-        console.banner(output::WORDS_NOT_BLOCKS);
-    }
     let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings).await?;
@@ -103,19 +100,21 @@ fn finish(
     let outcome = ended.map_err(|trouble| match trouble {
         HostSessionError::Lost => HostError::Lost.into(),
         HostSessionError::Stopped(stop) => stop.into(),
-        HostSessionError::Failed(error) => error.without_record().with_login_of(&settings.typed_agent()),
+        HostSessionError::Failed(error) => error.without_record().with_help_of(&settings.agent),
     })?;
     let ids = ids_of_outcome(&outcome).map_or_else(ResultIds::default, ResultIds::from);
     let ending = submission.ending(&outcome, ResultIds { record: None, ..ids });
-    let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+    let ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+    let mut ending = ending.by_stop_reason(command.exit_by_stop_reason);
     ending.result.explain_missing_record();
     ending.result.explain_timeout(&settings.typed_agent(), view.timeout_cause());
     ending.result.explain_denial(view.denied(), submission.permission_terms(false));
     ending.result.add_attachment_hint(&command.input.attachments);
     if !is_all {
         ending.result.add_replay_hint(None);
+        ending.result.text_truncated = true;
     }
-    let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
+    let shown = unwritable.map_or_else(|| view.finish(ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
 
@@ -157,7 +156,7 @@ async fn turn(
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), session.console);
-    let answer = session.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
+    let answer = session.start(&mut client, "session/new", &new, &settings.agent, None).await?;
     setup_request::report_applied_settings(new.wanted(), &answer, session.console);
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup_request::read(&answer).ok_or_else(bad)?;

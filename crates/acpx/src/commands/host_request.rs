@@ -5,12 +5,13 @@ use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{RestoreMeta, SessionMeta};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
-use crate::agents;
 use crate::error::CliError;
 use crate::output::{self, Console};
 use crate::session::host_locator::HostLocator;
 use crate::session::host_session::HostSession;
+use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::ResumeParams;
@@ -56,31 +57,31 @@ pub(super) async fn resume_session(
     settings: &CommandSettings,
     console: &mut Console<'static>,
 ) -> Result<StartedSession, CliError> {
-    start_session("session/resume", resume, Some(record), settings, console).await
+    start_session("session/resume", resume, Some(record), settings, Instant::now(), console).await
 }
 
-/// Requests a session with its agent: a new one, or the record's.
+/// Requests a session with its agent: a new one, or the record's. The time limit starts when the command began.
 pub(super) async fn start_session(
     method: &'static str,
     params: &impl Serialize,
     record: Option<&Record>,
     settings: &CommandSettings,
+    begun: Instant,
     console: &mut Console<'static>,
 ) -> Result<StartedSession, CliError> {
     let agent = record.map_or(&settings.agent, |record| &record.agent);
     let locator = HostLocator::of_environment()?;
-    let mut session = HostSession::with_timeout(console, settings.timeout, &locator)?;
+    let interrupts = InterruptWatcher::since(begun, settings.timeout)?;
+    let mut session = HostSession::new(console, interrupts, Some(&locator));
     let reply = session.retry_on_lost_host(async |session| {
         let mut client = session.host(&locator).await?;
         if record.is_none() {
             output::starting(agent, settings.cwd.as_path(), session.console);
         }
-        session
-            .start(&mut client, method, params, &agent.label(), record.map(|record| record.id.as_str()))
-            .await
+        session.start(&mut client, method, params, agent, record.map(|record| record.id.as_str())).await
     });
     let reply = reply.await.map_err(|error| {
-        let error = error.with_login_of(&agents::typed(agent));
+        let error = error.with_help_of(agent);
         record.map(Record::identity).into_iter().fold(error, CliError::about)
     })?;
     let unreadable = || HostError::BadAnswer { method: method.to_owned() };

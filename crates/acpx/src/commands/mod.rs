@@ -2,6 +2,7 @@
 
 mod acp;
 mod answer;
+mod attach;
 mod auth;
 mod cancel;
 mod demo_agent;
@@ -9,9 +10,13 @@ mod doctor;
 mod exec;
 mod host;
 mod host_request;
+pub(crate) mod near_verb;
 mod pending;
+pub(crate) mod picker;
 mod prompt;
+mod queue;
 mod remote_agent;
+mod schema;
 mod serve;
 mod sessions;
 mod set;
@@ -44,7 +49,15 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::DemoAgent(args) => return demo_agent::run(&args),
         CliCommand::RemoteAgent(args) => return Ok(remote_agent::run(&args)),
         CliCommand::Status => status::run(&found()?),
-        CliCommand::Prompt(prompt) => return prompt::run(&prompt, &settings()?, &options),
+        CliCommand::Attach => return attach::run(&settings()?, &options, config),
+        CliCommand::Prompt(prompt) if prompt.is_empty() => {
+            let settings = settings()?;
+            if settings.mode.is_text_on_terminal() && attach::is_possible() {
+                return attach::run(&settings, &options, config);
+            }
+            return prompt::run(&prompt, &settings, &options, config);
+        }
+        CliCommand::Prompt(prompt) => return prompt::run(&prompt, &settings()?, &options, config),
         CliCommand::Exec(exec) => {
             let config = config.get()?;
             return exec::run(&exec, &CommandSettings::new(&options, config)?, &options, config);
@@ -54,10 +67,15 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Serve(serve) => serve::run(serve, &settings_of_any()?),
         CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
+        CliCommand::Schema(args) => schema::run(&args, options.flags.output, config),
         CliCommand::Pending => pending::run(options.flags.output, config),
         CliCommand::Approve(args) => answer::run(&args, true, options.flags.output, config),
         CliCommand::Deny(args) => answer::run(&args, false, options.flags.output, config),
-        CliCommand::Cancel => cancel::run(&found()?),
+        CliCommand::Queue(command) => queue::run(command, options.flags.output, config),
+        CliCommand::Cancel(args) => match &args.request {
+            Some(request) => cancel::by_id(request, &found()?),
+            None => cancel::run(&found()?),
+        },
         CliCommand::Set(set) => set::run(&set, &settings()?),
         CliCommand::Host(command) => return host::run(command, options.flags.output, config),
         CliCommand::Sessions(command) => match command {
@@ -66,14 +84,17 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             SessionsCommand::Show => sessions::show::run(&found()?),
             SessionsCommand::History(args) => sessions::history::run(&found()?, args.limit),
             SessionsCommand::Replay(replay) => sessions::replay::run(&found()?, &replay),
+            SessionsCommand::Result(args) => return sessions::result::run(&found()?, &args),
+            SessionsCommand::Wait(args) => return sessions::wait::run(&found()?, &args),
             SessionsCommand::Watch(args) => sessions::watch::run(&found()?, args.start.from.as_ref()),
             SessionsCommand::List(list) if list.remote => sessions::remote::run(&settings_of_any()?, &list),
             SessionsCommand::List(list) => {
                 let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
-                sessions::list::run(&settings, &options, list.filter_cwd.as_deref())
+                sessions::list::run(&settings, &options, &list)
             }
             SessionsCommand::Close => sessions::close::run(&found()?),
-            SessionsCommand::Delete => sessions::delete::run(&settings()?),
+            SessionsCommand::Delete(args) => sessions::delete::run(&settings()?, args.yes),
+            SessionsCommand::Rename(args) => sessions::rename::run(&found()?, &args.new),
             SessionsCommand::Move => sessions::relocate::run(&found()?),
             SessionsCommand::Reset(args) => sessions::reset::run(&settings()?, args.carry_history),
             SessionsCommand::Restore(args) => sessions::restore::run(&settings()?, args.to),

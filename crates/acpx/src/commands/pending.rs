@@ -1,10 +1,9 @@
 //! `acpx pending`: lists the pending requests of agents in all sessions of the home. They exist only in the host, so
 //! without a running host there are none, and none is started.
 
-use std::time::Duration;
-
-use acpx_core::model::Record;
-use acpx_core::protocol::{PendingMeta, PendingParams, PendingRequestMeta};
+use acpx_core::model::Timestamp;
+use acpx_core::protocol::{PendingMeta, PendingParams};
+use acpx_core::wire::since_1970;
 
 use crate::cli::OutputArgs;
 use crate::error::CliError;
@@ -14,8 +13,6 @@ use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::settings::LazyConfig;
 
 const METHOD: &str = "_acpx/pending";
-/// How long a host may take to report the pending requests of one session.
-const HOST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
@@ -24,7 +21,8 @@ pub(super) fn run(output: OutputArgs, config: &LazyConfig) -> Result<(), CliErro
     block_on(async {
         let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
         let pending = session.retry_on_lost_host(async |session| questions(&locator, session).await).await?;
-        Ok(output::pending(&pending.questions, &mut console)?)
+        let now = Timestamp::since_1970(since_1970());
+        Ok(output::pending(&pending.questions, now, &mut console)?)
     })
 }
 
@@ -37,15 +35,4 @@ async fn questions(
         Some(mut client) => session.call(&mut client, METHOD, &PendingParams::default()).await,
         None => Ok(PendingMeta::default()),
     }
-}
-
-/// Those of one record, for a command that shows more than these: empty if the host does not answer in time.
-pub(super) async fn of_record(locator: &HostLocator, record: &Record) -> Vec<PendingRequestMeta> {
-    let request = async {
-        let mut client = locator.running().await.ok()??;
-        let params = PendingParams { session_id: Some(record.id.to_string()) };
-        client.call::<PendingMeta>(METHOD, &params).await.ok()
-    };
-    let answered = tokio::time::timeout(HOST_TIMEOUT, request).await.ok().flatten();
-    answered.map(|pending| pending.questions).unwrap_or_default()
 }

@@ -6,8 +6,11 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::acp::Cursor;
+use acpx_core::engine::SessionError;
 use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, UnattendedPolicy};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{RestoreMeta, WaitReasonMeta};
@@ -15,19 +18,21 @@ use acpx_core::store::Store;
 use tokio::time::Instant;
 
 use super::host_request::restore_meta;
+use super::sessions::ensure::{PromptedSession, SessionPurpose, open_or_create};
 use super::wait_reason;
 use super::wait_reason::is_in_doubt;
 use crate::agents;
-use crate::cli::{CliOptions, Format, PromptCommand, Wait};
+use crate::cli::{CliOptions, Format, PromptCommand, PromptWords, Wait};
 use crate::error::{CliError, CliExit};
-use crate::output::{self, AgentReadiness, Console, ResultIds, SessionLabel, TurnView};
+use crate::output::{self, AgentReadiness, Console, PromptResult, ResultIds, SessionLabel, TurnView};
 use crate::prompt_input;
+use crate::prompt_input::StdinUse;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
 use crate::session::interrupt::InterruptWatcher;
-use crate::session::lookup::{RecordLookup, agent_lives, lost_among};
+use crate::session::lookup::{RecordLookup, agent_lives, has_name, lost_among};
 use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, ids_of_outcome};
-use crate::session::settings::CommandSettings;
+use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 use crate::terminal::prompt::TerminalPrompter;
@@ -37,78 +42,193 @@ pub(super) fn run(
     command: &PromptCommand,
     settings: &CommandSettings,
     options: &CliOptions,
+    config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let (begun, input) = (Instant::now(), &command.input);
-    let blocks = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path())?;
-    let submission = PromptSubmission::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
-    let given = McpServerSet::typed(settings, options)?;
     let mut console = Console::of_program(settings.mode);
-    if prompt_input::words_look_like_blocks(input) {
-        console.banner(output::WORDS_NOT_BLOCKS);
-    }
+    let blocks = read_prompt(input, settings, &mut console)?;
+    let submission = PromptSubmission::new(&blocks, settings, &settings.policy, command.wake, command.wait)?
+        .with_request(command.request_id.clone());
+    let given = McpServerSet::typed(settings, options)?;
     let locator = HostLocator::of_environment()?;
     block_on(async {
         // A command that only queues does not stay to answer permission requests.
         let prompter = if submission.wait == Wait::ForAnswer { TerminalPrompter::of_program() } else { None };
-        let lookup = RecordLookup::open()?;
-        let record = lookup.open_one(settings).await?;
-        let word = agent_word(&lookup, &record, &locator, settings).await;
-        drop(lookup);
+        let purpose = SessionPurpose::Prompt { create: command.create };
+        let PromptedSession { record, lookup, is_new } =
+            open_or_create(settings, options, config, purpose, begun, &mut console).await?;
         let submission = submission.interactive(prompter.is_some()).for_agent(&record.agent.label());
-        announce(&record, word, settings, &mut console).await;
-        let is_same_agent = record.agent.key() == settings.agent.key();
-        let meta = RestoreMeta {
-            wishes: command.wake.into(),
-            later: submission.wait == Wait::JustQueue,
-            ..restore_meta(&record, settings, options.flags.model.as_deref())
-        };
-        let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode, Some(record.identity()));
-        if prompter.is_some() {
-            view.prompt_here();
-        } else if settings.policy.unasked == UnattendedPolicy::Wait {
-            view.wait_for_answers(&settings.policy);
+        if !is_new {
+            announce(&lookup, &record, &locator, settings, &mut console).await;
         }
-        let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
+        let EarlierTurn { next, state: earlier } = match &command.request_id {
+            Some(_) => EarlierTurn::find(lookup, &record, &submission).await?,
+            None => EarlierTurn::none(&record),
+        };
+        if earlier.is_some() && submission.wait == Wait::JustQueue {
+            return queued(&record, &submission, &mut console);
+        }
+        let meta = restore(command, &record, settings, options, earlier);
+        let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
+        let mut view = view(&record, settings, prompter.is_some());
         let interrupts = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
         let session = HostSession::new(&mut console, interrupts, Some(&locator)).with_prompter(prompter);
         let mut session = session.showing(&mut view, submission.request.clone(), next);
         let answered = session
-            .retry_on_lost_host(async |session| {
-                ask(&locator, &record, &mut resume, &submission, session).await
+            .retry_on_lost_host(async |session| match earlier {
+                Some(EarlierState::Over) => recorded(&record, &submission, session).await,
+                _ => ask(&locator, &record, &mut resume, &submission, session).await,
             })
             .await;
         let (unwritable, unshown) = (session.trouble_with_stdout(), session.unshown());
-        let typed = agents::typed(if is_same_agent { &settings.agent } else { &record.agent });
-        let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
+        let is_same_agent = record.agent.key() == settings.agent.key();
+        let agent = if is_same_agent { &settings.agent } else { &record.agent };
+        let typed = agents::typed(agent);
+        let about = |error: CliError| error.with_help_of(agent).about(record.identity());
         let answered = match answered {
             Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &submission).await => {
-                return Err(error.with_login_of(&typed).with_unsent_prompt().about(record.identity()));
+                return Err(error.with_help_of(agent).with_unsent_prompt().about(record.identity()));
             }
             answered => answered.map_err(about)?,
         };
         match answered {
-            PromptCommandResult::Queued => {
-                let shown = output::queued(&record.identity(), &submission.request, &mut console);
-                done(shown, CliExit::Success, "the prompt is queued all the same")
-            }
+            PromptCommandResult::Queued => queued(&record, &submission, &mut console),
             PromptCommandResult::Unshown(error) => unshown_turn(error, &mut console),
             PromptCommandResult::Detached { has_begun } => detached(has_begun, &mut console),
             PromptCommandResult::Over(ending) => {
-                let PromptCompletion { mut result, exit } = *ending;
+                let PromptCompletion { mut result, exit } =
+                    ending.by_stop_reason(command.exit_by_stop_reason);
                 result.explain_timeout(&typed, view.timeout_cause());
                 result.explain_denial(view.denied(), submission.permission_terms(true));
-                if let Some(next) = unshown {
-                    let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
-                    result.add_replay_hint(Some(&replay));
-                }
                 result.add_attachment_hint(&input.attachments);
-                let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
+                if let Some(next) = unshown {
+                    add_rest(&mut result, &typed, &record, next);
+                }
+                let shown = unwritable.map_or_else(|| view.finish(result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
         }
         .map_err(about)
     })
+}
+
+/// Reads the prompt. In JSON mode the stdin of a prompt with words is left unread: programs often leave theirs open.
+pub(super) fn read_prompt(
+    input: &PromptWords,
+    settings: &CommandSettings,
+    console: &mut Console<'_>,
+) -> Result<Arc<str>, CliError> {
+    let stdin_use = if settings.mode.format == Format::Json { StdinUse::Ignore } else { StdinUse::Append };
+    let read = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path(), stdin_use)?;
+    if read.is_stdin_silent {
+        console.notice(output::SILENT_STDIN);
+    }
+    if prompt_input::words_look_like_blocks(input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
+    Ok(read.json)
+}
+
+/// The view of the turn.
+fn view(record: &Record, settings: &CommandSettings, has_prompter: bool) -> TurnView {
+    let mut view = TurnView::new(settings.mode, Some(record.identity()));
+    view.begin_with(record.info.usage.as_ref());
+    if has_prompter {
+        view.prompt_here();
+    } else if settings.policy.unasked == UnattendedPolicy::Wait {
+        view.wait_for_answers(&settings.policy);
+    }
+    view
+}
+
+/// Adds where to find the rest of a turn that is not shown to its end.
+fn add_rest(result: &mut PromptResult, typed: &str, record: &Record, next: Seq) {
+    let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
+    result.add_replay_hint(Some(&replay));
+    result.text_truncated = true;
+}
+
+/// How to restore the session for this prompt. No agent is started for a turn that was sent to one.
+fn restore(
+    command: &PromptCommand,
+    record: &Record,
+    settings: &CommandSettings,
+    options: &CliOptions,
+    earlier: Option<EarlierState>,
+) -> RestoreMeta {
+    RestoreMeta {
+        wishes: command.wake.into(),
+        later: command.wait == Wait::JustQueue || earlier == Some(EarlierState::Sent),
+        ..restore_meta(record, settings, options.flags.model.as_deref())
+    }
+}
+
+/// What the record has of a prompt with the same request id.
+struct EarlierTurn {
+    /// The first event to show: of its turn, or the next one.
+    next: Seq,
+    /// The state of its turn, if there is one.
+    state: Option<EarlierState>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EarlierState {
+    Queued,
+    /// An agent was sent the prompt, and the end of its turn is not known.
+    Sent,
+    Over,
+}
+
+impl EarlierTurn {
+    fn none(record: &Record) -> Self {
+        Self { next: record.last_seq.map_or(Seq::FIRST, Seq::next), state: None }
+    }
+
+    /// Looks for the turn. The same request id with another prompt is an error.
+    async fn find(
+        lookup: RecordLookup,
+        record: &Record,
+        submission: &PromptSubmission,
+    ) -> Result<Self, CliError> {
+        let none = Self::none(record);
+        let Some((store, events)) = lookup.into_events(record) else { return Ok(none) };
+        let request = submission.request.clone();
+        let Some(turn) = store.turn(record.id.clone(), request.clone()).await? else { return Ok(none) };
+        if !submission.is_prompt_of(&turn) {
+            let error = SessionError::RequestExists { record: record.id.clone(), request };
+            return Err(CliError::from(error).about(record.identity()));
+        }
+        // A turn that has not begun has no event.
+        let next = events.find(&Cursor::Turn(turn.id)).await.unwrap_or(none.next);
+        let state = match turn.state {
+            TurnState::Queued => EarlierState::Queued,
+            TurnState::Dispatched { .. } => EarlierState::Sent,
+            TurnState::Ended { .. } | TurnState::Interrupted { .. } => EarlierState::Over,
+        };
+        Ok(Self { next, state: Some(state) })
+    }
+}
+
+/// Shows the stored turn of the prompt, and returns its result.
+async fn recorded(
+    record: &Record,
+    submission: &PromptSubmission,
+    session: &mut HostSession<'_>,
+) -> Result<PromptCommandResult, HostSessionError> {
+    match stored_state(record, submission, session).await? {
+        StoredPromptState::Over(ending) => Ok(PromptCommandResult::Over(ending)),
+        StoredPromptState::NotSent | StoredPromptState::Sent => Err(HostSessionError::Lost),
+    }
+}
+
+/// Reports that the prompt is queued.
+fn queued(
+    record: &Record,
+    submission: &PromptSubmission,
+    console: &mut Console<'_>,
+) -> Result<ExitCode, CliError> {
+    let shown = output::queued(&record.identity(), &submission.request, console);
+    done(shown, CliExit::Success, "the prompt is queued all the same")
 }
 
 /// Reports that a turn continues without being shown.
@@ -159,14 +279,14 @@ async fn ask(
 ) -> Result<PromptCommandResult, HostSessionError> {
     let outcome = match attempt(locator, record, resume, submission, session).await {
         Err(HostSessionError::Lost) => {
-            let fate = lost_prompt_state(record, submission).await?;
+            let state = stored_state(record, submission, session).await?;
             // Start no agent for a prompt that is to be cancelled or was already sent to one.
-            if session.is_stopped() || matches!(fate, LostPromptState::Sent) {
+            if session.is_stopped() || matches!(state, StoredPromptState::Sent) {
                 resume.start_later();
             }
-            return match fate {
-                LostPromptState::Over(ending) => Ok(PromptCommandResult::Over(ending)),
-                LostPromptState::Sent | LostPromptState::NotSent => Err(HostSessionError::Lost),
+            return match state {
+                StoredPromptState::Over(ending) => Ok(PromptCommandResult::Over(ending)),
+                StoredPromptState::Sent | StoredPromptState::NotSent => Err(HostSessionError::Lost),
             };
         }
         outcome => outcome?,
@@ -196,8 +316,7 @@ async fn attempt(
     if submission.wait == Wait::ForAnswer {
         session.watch(&client, id).await?;
     }
-    let answer =
-        session.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
+    let answer = session.start(&mut client, "session/resume", resume, &record.agent, Some(id)).await?;
     setup_request::report_applied_settings(resume.wanted(), &answer, session.console);
     if let Some((_, meta)) = setup_request::read(&answer) {
         output::report_kept_settings(&meta, session.console);
@@ -208,31 +327,35 @@ async fn attempt(
     session.prompt(&mut client, id, submission).await
 }
 
-/// What became of a prompt whose host died. Unless its turn has ended, the request is repeated, but no agent is sent
-/// the prompt twice.
-enum LostPromptState {
+/// What became of a prompt, as the store knows it. Unless its turn has ended, the request is repeated, but no agent is
+/// sent the prompt twice.
+enum StoredPromptState {
     NotSent,
     /// An agent was sent it: that of the dead host, or of the next host, which another client reached first.
     Sent,
     Over(Box<PromptCompletion>),
 }
 
-async fn lost_prompt_state(
+/// Looks the prompt up in the store, and shows the events of an ended turn that were not shown yet.
+async fn stored_state(
     record: &Record,
     submission: &PromptSubmission,
-) -> Result<LostPromptState, CliError> {
-    let lookup = RecordLookup::open()?;
-    let Some(store) = lookup.store() else { return Ok(LostPromptState::NotSent) };
+    session: &mut HostSession<'_>,
+) -> Result<StoredPromptState, CliError> {
+    let Some((store, _)) = RecordLookup::open()?.into_events(record) else {
+        return Ok(StoredPromptState::NotSent);
+    };
     let turn = store.turn(record.id.clone(), submission.request.clone()).await?;
     match turn {
-        None => Ok(LostPromptState::NotSent),
+        None => Ok(StoredPromptState::NotSent),
         Some(turn) => match turn.state {
-            TurnState::Queued => Ok(LostPromptState::NotSent),
-            TurnState::Dispatched { .. } => Ok(LostPromptState::Sent),
+            TurnState::Queued => Ok(StoredPromptState::NotSent),
+            TurnState::Dispatched { .. } => Ok(StoredPromptState::Sent),
             TurnState::Ended { .. } | TurnState::Interrupted { .. } => {
                 let now = store.record(record.id.clone()).await?;
                 let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
-                Ok(LostPromptState::Over(PromptCompletion::stored(&turn, identity).into()))
+                session.show_stored(&store, &record.id, turn.id).await?;
+                Ok(StoredPromptState::Over(PromptCompletion::stored(&turn, identity).into()))
             }
         },
     }
@@ -274,15 +397,18 @@ async fn agent_word(
 }
 
 async fn announce(
+    lookup: &RecordLookup,
     record: &Record,
-    word: AgentReadiness,
+    locator: &HostLocator,
     settings: &CommandSettings,
     console: &mut Console<'_>,
 ) {
-    output::prompting(SessionLabel::of(record), settings.cwd.as_path(), word, console);
+    let word = agent_word(lookup, record, locator, settings).await;
+    let short = lookup.short_id(&record.id, settings.mode).await;
+    output::prompting(SessionLabel::of(record, &short), settings.cwd.as_path(), word, console);
     // A session found by its directory has one. Only a running agent can work in a missing directory; starting one
     // fails.
-    let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
+    let is_by_id = !has_name(record, settings.session.as_ref());
     if is_by_id && word == AgentReadiness::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
         let (cwd, id) = (&record.cwd, &record.id);
         console.banner(&format!(

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::{Format, RemoteAgentArgs};
+use crate::cli::{ColorMode, Format, RemoteAgentArgs};
 use crate::error::{CliError, CliExit};
 use crate::http::address::Address;
 use crate::http::client::{Relay, RelayError};
@@ -19,7 +19,7 @@ const TOKEN: &str = "ACPX_REMOTE_TOKEN";
 pub(super) fn run(args: &RemoteAgentArgs) -> ExitCode {
     match relay(args) {
         Ok(()) => CliExit::Success.into(),
-        Err(error) => output::report(&error, Format::Text),
+        Err(error) => output::report(&error, Format::Text, ColorMode::Never),
     }
 }
 

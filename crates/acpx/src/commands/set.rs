@@ -1,7 +1,8 @@
 //! `acpx set-mode` and `acpx set`: change a setting of a session. The agent is started for it, so that its options are
 //! known and the change is in effect when the command returns; from then on it is restored with the session.
 
-use acpx_core::model::{Record, SettingValue};
+use acpx_core::engine::SessionError;
+use acpx_core::model::{Record, SettingError, SettingValue};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ForgottenMeta, SettingMeta};
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::host_request::{StartedSession, call_host, restore_meta, resume_session};
-use crate::cli::SetCommand;
+use crate::cli::{SetAction, SetCommand};
 use crate::error::CliError;
 use crate::output::{self, Console, SettingChange};
 use crate::session::host_locator::block_on;
@@ -33,8 +34,14 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<()
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = RecordLookup::open()?.open_one(settings).await?;
-        let Some(value) = &command.value else {
-            return forget(command.option.as_deref(), &record, settings, &mut console).await;
+        let value = match &command.change {
+            SetAction::Set(value) => value,
+            SetAction::Forget => {
+                return forget(command.option.as_deref(), &record, settings, &mut console).await;
+            }
+            SetAction::List => {
+                return list(command.option.as_deref(), &record, settings, &mut console).await;
+            }
         };
         let mut meta = restore_meta(&record, settings, None);
         meta.start.settings = vec![SettingMeta { option: command.option.clone(), value: value.clone() }];
@@ -62,6 +69,24 @@ pub(super) fn run(command: &SetCommand, settings: &CommandSettings) -> Result<()
             SettingChange { identity: &identity, option, value, resumed, config_options: &config_options };
         Ok(output::chosen(&chosen, &mut console)?)
     })
+}
+
+/// Lists the values that a setting can have. Starts the agent, which knows them.
+async fn list(
+    option: Option<&str>,
+    record: &Record,
+    settings: &CommandSettings,
+    console: &mut Console<'static>,
+) -> Result<(), CliError> {
+    let resume = ResumeParams::new(record, settings, None, restore_meta(record, settings, None));
+    let StartedSession { identity, reply, .. } = resume_session(&resume, record, settings, console).await?;
+    let word = option.unwrap_or(MODE);
+    let Some(choices) = setup_request::choices(&reply, word) else {
+        let (wanted, offered) = (option.map(Into::into), setup_request::option_words(&reply));
+        return Err(SessionError::from(SettingError::NotOffered { wanted, offered }).into());
+    };
+    let current = setup_request::shown(&reply, option).map(|value| value.to_string());
+    Ok(output::setting_choices(&identity, word, current.as_deref(), &choices, console)?)
 }
 
 /// Drops the stored setting. Starts no agent.

@@ -7,7 +7,6 @@ use acpx_core::model::{Record, Timestamp, TurnId, TurnState};
 use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
-use super::pending;
 use super::wait_reason::{is_in_doubt, request, waiting_for};
 use crate::config::{ProgramSearch, find_program};
 use crate::error::{Alternatives, CliError, Intent, NoSessionHelp};
@@ -15,6 +14,7 @@ use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_lives, last_usage};
 use crate::session::settings::CommandSettings;
+use crate::session::states::pending_requests;
 
 /// How long the host may take to report what a session waits for.
 const WAIT_REASON_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             // An editor's session without a scope counts too.
             let open = lookup.without_scope(settings).await?;
             if !open.is_empty() {
-                let remedy = NoSessionHelp { intent: Intent::Prompt, alternatives: Alternatives::Open(open) };
+                let remedy = NoSessionHelp { intent: Intent::Use, alternatives: Alternatives::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }
@@ -51,8 +51,11 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
             queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
-        let questions =
-            if has_turns && host_lives { pending::of_record(&locator, &record).await } else { Vec::new() };
+        let questions = if has_turns && host_lives {
+            pending_requests(&locator, Some(&record.id), WAIT_REASON_TIMEOUT).await
+        } else {
+            Vec::new()
+        };
         // A queued turn does not show how the previous one ended.
         let first_queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
         let last_sent = match first_queued {

@@ -1,11 +1,11 @@
 //! `acpx tour`: demonstrates the main features in a home of its own. Every step is a command that the user could type,
-//! run by this program.
+//! run by this program. On a terminal it waits for Enter after each step.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -81,6 +81,16 @@ struct Guide {
     home: PathBuf,
     work: PathBuf,
     step: usize,
+    /// Whether a person is at the terminal and decides when to continue.
+    is_stepped: bool,
+    /// How long it waited for the person.
+    waited: Duration,
+}
+
+/// Whether the tour continues.
+enum TourStep {
+    Continue,
+    End,
 }
 
 /// What the tour reads of a session's status.
@@ -94,36 +104,79 @@ impl Guide {
         let home = home.path().to_owned();
         let work = home.join("project");
         std::fs::create_dir_all(&work).map_err(|source| system("make a directory to work in", source))?;
-        Ok(Self { printer: Printer::stdout(), program: own_program()?, home, work, step: 0 })
+        let (printer, program) = (Printer::stdout(), own_program()?);
+        let is_stepped = super::attach::is_possible();
+        Ok(Self { printer, program, home, work, step: 0, is_stepped, waited: Duration::ZERO })
     }
 
     fn show(mut self) -> Result<(), CliError> {
-        let started = Instant::now();
         self.configure()?;
+        let started = Instant::now();
+        let steps = [Self::create, Self::prompt, Self::restore, Self::replay, Self::lose, Self::close];
+        for step in steps {
+            if matches!(self.pause()?, TourStep::End) {
+                return Ok(());
+            }
+            step(&mut self)?;
+        }
+        let took = started.elapsed().saturating_sub(self.waited);
+        self.say(&format!("\nThat was everything, in {:.2} s.", took.as_secs_f32()))
+    }
+
+    /// Waits for Enter between two steps; q or the end of the input ends the tour.
+    fn pause(&mut self) -> Result<TourStep, CliError> {
+        if !self.is_stepped || self.step == 0 {
+            return Ok(TourStep::Continue);
+        }
+        let since = Instant::now();
+        self.printer.part("\nEnter shows the next step, q ends the tour: ")?;
+        let mut typed = String::new();
+        let size =
+            std::io::stdin().read_line(&mut typed).map_err(|source| system("read the terminal", source))?;
+        self.waited += since.elapsed();
+        let ends = size == 0 || typed.trim().eq_ignore_ascii_case("q");
+        Ok(if ends { TourStep::End } else { TourStep::Continue })
+    }
+
+    fn create(&mut self) -> Result<(), CliError> {
         self.begin("A new session with the built-in agent. It has three ids:")?;
         self.command(&["demo", "sessions", "new"], CliExit::Success)?;
-        self.command(&["demo", "status"], CliExit::Success)?;
+        self.command(&["demo", "status"], CliExit::Success)
+    }
+
+    fn prompt(&mut self) -> Result<(), CliError> {
         self.begin("Two prompts. Each line is in the store before it is shown:")?;
         self.command(&["demo", "My name is Ada."], CliExit::Success)?;
-        self.command(&["demo", "Please think, then use a tool."], CliExit::Success)?;
+        self.command(&["demo", "Please think, then use a tool."], CliExit::Success)
+    }
+
+    fn restore(&mut self) -> Result<(), CliError> {
         self.begin("The agent is killed. The next prompt brings the session back, and it remembers:")?;
         self.kill_agent()?;
-        self.command(&["demo", "recall"], CliExit::Success)?;
+        self.command(&["demo", "recall"], CliExit::Success)
+    }
+
+    fn replay(&mut self) -> Result<(), CliError> {
         self.begin("The conversation, replayed from our store and not from the agent:")?;
-        self.command(&["demo", "sessions", "history"], CliExit::Success)?;
+        self.command(&["demo", "sessions", "history"], CliExit::Success)
+    }
+
+    fn lose(&mut self) -> Result<(), CliError> {
         self.begin("The agent's own files are deleted and it is killed: the session is lost for good.")?;
         self.kill_agent()?;
-        self.lose()?;
+        self.delete_agent_files()?;
         self.say("\n   Asked to restore it or fail:")?;
         self.command(&["demo", "prompt", "--no-fallback", "recall"], CliExit::Failure)?;
         self.say("\n   Asked to go on all the same:")?;
         self.command(&["demo", "recall"], CliExit::Success)?;
         self.say("\n   The record is the same, the ACP session is another, and the lineage says why:")?;
-        self.command(&["demo", "sessions", "show"], CliExit::Success)?;
+        self.command(&["demo", "sessions", "show"], CliExit::Success)
+    }
+
+    fn close(&mut self) -> Result<(), CliError> {
         self.begin("Closed. acpx sends the agent session/close and ends it; the record stays and can be restored by its id:")?;
         self.command(&["demo", "sessions", "close"], CliExit::Success)?;
-        self.command(&["sessions", "list"], CliExit::Success)?;
-        self.say(&format!("\nThat was everything, in {:.2} s.", started.elapsed().as_secs_f32()))
+        self.command(&["sessions", "list"], CliExit::Success)
     }
 
     /// Configures the tour's own demo agent, which reports its inner id; the default one does not.
@@ -150,8 +203,12 @@ impl Guide {
     fn command(&mut self, arguments: &[&str], expected: CliExit) -> Result<(), CliError> {
         let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
-        let mut printer = Printer::stdout();
-        let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;
+        let code = if self.is_stepped {
+            self.run_on_terminal(arguments)?
+        } else {
+            let mut printer = Printer::stdout();
+            self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?
+        };
         if code != Some(i32::from(expected.number())) {
             let source = std::io::Error::other(format!("it ended with {code:?}"));
             return Err(system(&format!("go on with the tour after acpx {typed}"), source));
@@ -166,22 +223,25 @@ impl Guide {
         arguments: &[&str],
         mut line: impl FnMut(&str) -> Result<(), CliError>,
     ) -> Result<Option<i32>, CliError> {
-        let problem = |source| system("run a command of the tour", source);
-        let (output, stdout) = std::io::pipe().map_err(problem)?;
-        let stderr = stdout.try_clone().map_err(problem)?;
-        let mut child = Command::new(&self.program)
-            .args(arguments)
-            .env("ACPX_HOME", &self.home)
-            .current_dir(&self.work)
-            .stdin(std::process::Stdio::null())
-            .stdout(stdout)
-            .stderr(stderr)
-            .spawn()
-            .map_err(problem)?;
+        let (output, stdout) = std::io::pipe().map_err(not_run)?;
+        let stderr = stdout.try_clone().map_err(not_run)?;
+        let mut child = self.program(arguments).stdout(stdout).stderr(stderr).spawn().map_err(not_run)?;
         for text in BufReader::new(output).lines() {
-            line(&text.map_err(problem)?)?;
+            line(&text.map_err(not_run)?)?;
         }
-        Ok(child.wait().map_err(problem)?.code())
+        Ok(child.wait().map_err(not_run)?.code())
+    }
+
+    /// Runs a command that shows its output as on any terminal; returns its exit code.
+    fn run_on_terminal(&self, arguments: &[&str]) -> Result<Option<i32>, CliError> {
+        Ok(self.program(arguments).status().map_err(not_run)?.code())
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        let mut program = Command::new(&self.program);
+        program.args(arguments).env("ACPX_HOME", &self.home).current_dir(&self.work);
+        program.stdin(std::process::Stdio::null());
+        program
     }
 
     fn kill_agent(&mut self) -> Result<(), CliError> {
@@ -197,12 +257,16 @@ impl Guide {
         kill_process(pid, Signal::KILL).map_err(|error| system("kill the agent", error.into()))
     }
 
-    fn lose(&mut self) -> Result<(), CliError> {
+    fn delete_agent_files(&mut self) -> Result<(), CliError> {
         let files = self.home.join("demo");
         self.say("   $ rm -r \"$ACPX_HOME/demo\"")?;
         std::fs::remove_dir_all(&files)
             .map_err(|source| system(&format!("delete {}", files.display()), source))
     }
+}
+
+fn not_run(source: std::io::Error) -> CliError {
+    system("run a command of the tour", source)
 }
 
 fn system(doing: &str, source: std::io::Error) -> CliError {

@@ -42,6 +42,11 @@ pub(super) fn agents(node: &JsonNode<'_>) -> Result<Agents, WrongMember> {
     Ok(members.all().map(|(name, entry)| (canonical(name), agent(&entry))).collect())
 }
 
+/// The keys of an agent's entry.
+pub(super) fn keys() -> impl Iterator<Item = &'static str> {
+    COMMAND.into_iter().chain(SETTINGS)
+}
+
 /// An entry without a command configures a built-in agent.
 fn agent(entry: &JsonNode<'_>) -> Result<AgentEntry, WrongMember> {
     let members = entry.object(EXPECTED)?;

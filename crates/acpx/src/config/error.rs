@@ -17,6 +17,12 @@ pub(crate) enum ConfigError {
         #[source]
         source: io::Error,
     },
+    /// The file of a flag does not exist.
+    #[error("there is no file {}", file.display())]
+    NoFile {
+        /// The file.
+        file: PathBuf,
+    },
     /// It is not JSON.
     #[error("{} is not JSON: {problem}", file.display())]
     NotJson {
@@ -51,10 +57,20 @@ pub(crate) struct WrongValue {
 }
 
 impl ConfigError {
+    /// The error for the file of a flag: a path that leads nowhere was mistyped.
+    pub(super) fn of_flag(self) -> Self {
+        match self {
+            Self::Unreadable { file, source } if source.kind() == io::ErrorKind::NotFound => {
+                Self::NoFile { file }
+            }
+            other => other,
+        }
+    }
+
     /// The stable code of this error.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::Unreadable { .. } => ErrorCode::ConfigUnreadable,
+            Self::Unreadable { .. } | Self::NoFile { .. } => ErrorCode::ConfigUnreadable,
             Self::NotJson { .. } | Self::Wrong(_) => ErrorCode::ConfigInvalid,
             Self::NoCommand { .. } => ErrorCode::McpCommandNotFound,
         }
@@ -63,9 +79,7 @@ impl ConfigError {
     /// What the user can do next.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some("check the path; it is relative to the command's working directory")
-            }
+            Self::NoFile { .. } => Some("check the path; it is relative to the command's working directory"),
             Self::Wrong(WrongValue { wrong, .. }) if wrong.path.starts_with("agents.") => {
                 Some("correct the entry; other agents are not affected")
             }

@@ -49,7 +49,7 @@ pub(crate) struct ProgramSearch<'a> {
 impl McpFile {
     /// Loads the file of `--mcp-config`: an object with `mcpServers`. The file must exist.
     pub(crate) fn load(file: PathBuf) -> Result<Self, ConfigError> {
-        let text = read(&file)?;
+        let text = read(&file).map_err(ConfigError::of_flag)?;
         Self::parse(file, &text)
     }
 

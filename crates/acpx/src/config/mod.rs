@@ -31,7 +31,7 @@ pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
 use self::credentials::Credentials;
-use crate::cli::{Format, is_verb, seconds_to_idle_time, seconds_to_limit};
+use crate::cli::{Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit};
 
 /// The validated content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -202,6 +202,12 @@ impl Config {
         self.unknown.iter().chain(entries.flat_map(|entry| &entry.unknown)).map(String::as_str).collect()
     }
 
+    /// The known key that an unknown one may be meant to be.
+    pub(crate) fn similar_key(unknown: &str) -> Option<String> {
+        let key = unknown.rsplit('.').next().unwrap_or(unknown);
+        if key == unknown { nearest(key, KEYS.into_iter()) } else { nearest(key, agents::keys()) }
+    }
+
     fn wrong(&self, wrong: &WrongMember) -> WrongValue {
         WrongValue { file: self.file.clone(), wrong: wrong.clone() }
     }
@@ -246,7 +252,8 @@ fn wrong_in(file: &Path) -> impl FnOnce(WrongMember) -> ConfigError + '_ {
 
 /// Reads tool rules from a separate file.
 pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
-    ToolPolicy::of(&parse_json(file, &read(file)?)?).map_err(wrong_in(file))
+    let text = read(file).map_err(ConfigError::of_flag)?;
+    ToolPolicy::of(&parse_json(file, &text)?).map_err(wrong_in(file))
 }
 
 fn positive_integer(node: &JsonNode<'_>) -> Result<u64, WrongMember> {

@@ -243,7 +243,7 @@ fn servers_are_given_as_the_file_has_them_with_their_programs_found() {
 #[test]
 fn the_file_of_servers_must_be_there_and_have_them() {
     let error = McpFile::load("/nowhere/m.json".into()).unwrap_err();
-    assert_eq!(error.to_string(), "cannot read /nowhere/m.json");
+    assert_eq!(error.to_string(), "there is no file /nowhere/m.json");
     let error = McpFile::parse("/m.json".into(), "{}").unwrap_err();
     assert_eq!(error.to_string(), "/m.json: mcpServers must be an array");
 }

@@ -7,7 +7,7 @@ use acpx_core::model::{ErrorClass, ErrorCode, SessionIdentity};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::CliError;
+use super::{CliError, cli_hint};
 
 /// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,18 @@ pub(crate) enum CliExit {
     NoSession,
     /// The agent requested permissions and all were denied.
     PermissionDenied,
+    /// A session that was waited for needs the user before it becomes idle.
+    NeedsUser,
+    /// With `--exit-by-stop-reason`: the agent stopped at its token limit.
+    MaxTokens,
+    /// The same: at its limit of requests to the model.
+    MaxTurnRequests,
+    /// The same: it refused to go on.
+    Refusal,
+    /// The same: the turn was cancelled.
+    Cancelled,
+    /// The same: for a reason that acpx does not know.
+    OtherStop,
     /// A signal ended the command.
     Interrupted,
 }
@@ -38,7 +50,25 @@ impl CliExit {
             Self::Timeout => 3,
             Self::NoSession => 4,
             Self::PermissionDenied => 5,
+            Self::NeedsUser => 6,
+            Self::MaxTokens => 10,
+            Self::MaxTurnRequests => 11,
+            Self::Refusal => 12,
+            Self::Cancelled => 13,
+            Self::OtherStop => 14,
             Self::Interrupted => 130,
+        }
+    }
+
+    /// The status of a turn that ended without an error, by the agent's stop reason.
+    pub(crate) fn of_stop_reason(reason: &str) -> Self {
+        match reason {
+            "end_turn" => Self::Success,
+            "max_tokens" => Self::MaxTokens,
+            "max_turn_requests" => Self::MaxTurnRequests,
+            "refusal" => Self::Refusal,
+            "cancelled" => Self::Cancelled,
+            _ => Self::OtherStop,
         }
     }
 }
@@ -115,6 +145,22 @@ pub(crate) struct ErrorReport {
     pub(crate) identity: Option<SessionIdentity>,
     /// The agent's own error object.
     pub(crate) acp: Option<Box<RawValue>>,
+}
+
+impl ErrorReport {
+    /// The error of a turn, with the usual hint of its code.
+    pub(crate) fn of_turn(code: ErrorCode, message: String, acp: Option<&str>) -> Self {
+        Self {
+            class: code.class(),
+            message,
+            hint: cli_hint(&code, code.hint()),
+            origin: if acp.is_some() { Origin::Acp } else { Origin::Runtime },
+            retryable: code.is_retryable(),
+            code,
+            identity: None,
+            acp: acp.and_then(|json| serde_json::from_str(json).ok()),
+        }
+    }
 }
 
 impl From<&CliError> for ErrorReport {

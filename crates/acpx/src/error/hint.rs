@@ -50,6 +50,7 @@ impl CliError {
                 Some("name the one to move by its id; acpx sessions list shows the sessions there are".into())
             }
             Self::SeveralLost { .. } => Some("name one of them by its id: acpx sessions move ID".into()),
+            Self::AmbiguousId { .. } => Some("type more characters of the id".into()),
             Self::NoSuchPosition(_) => {
                 Some("sessions replay --format json shows the number of every event, and of its turn".into())
             }
@@ -69,6 +70,7 @@ impl CliError {
             Self::Session(error) => cli_hint(&error.code(), error.hint()).map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
             Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),
+            Self::PromptSent { id } => Some(format!("acpx cancel {id} stops it").into()),
             Self::Remote(error) => error.hint.clone().map(Into::into),
             Self::About { error, identity } => {
                 error.hint().map(|hint| error.code().fill_record(&hint, &identity.record).into())

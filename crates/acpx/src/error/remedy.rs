@@ -13,8 +13,10 @@ pub(crate) struct NoSessionHelp {
 /// What a command needed a session for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// To prompt it, so creating one is an option.
+    /// To prompt it, so creating one is an option, also by a flag of the prompt.
     Prompt,
+    /// To work with it by another command.
+    Use,
     /// To close it.
     Close,
     /// To delete it.
@@ -36,6 +38,9 @@ pub(crate) enum Alternatives {
     Closed(RecordId),
     /// Sessions whose directories no longer exist; the project may have moved here. Never empty.
     Lost(Vec<LostSession>),
+    /// Sessions with similar names here, or with the same or a similar name of another directory or agent. Never
+    /// empty.
+    Similar(Vec<SimilarSession>),
     /// None here; the id may belong to a session that only the agent has and can restore.
     Remote,
 }
@@ -45,6 +50,44 @@ pub(crate) enum Alternatives {
 pub(crate) struct LostSession {
     /// Its id.
     pub(crate) id: RecordId,
+    /// Its working directory.
+    pub(crate) cwd: String,
+}
+
+/// A session whose name may be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SimilarSession {
+    /// Its agent, as typed on a command line.
+    pub(crate) agent: String,
+    pub(crate) name: String,
+    /// Its directory, if lookup does not search that.
+    pub(crate) cwd: Option<String>,
+}
+
+impl SimilarSession {
+    /// The command that selects it, up to the words of the intent.
+    fn line(&self, intent: Intent) -> String {
+        let quote = crate::agents::quote;
+        let (agent, name) = (&self.agent, quote(&self.name));
+        let cwd = self.cwd.as_ref().map_or_else(String::new, |cwd| format!(" --cwd {}", quote(cwd)));
+        match intent {
+            Intent::Prompt | Intent::Use | Intent::Read => format!("acpx {agent}{cwd} -s {name} …"),
+            Intent::Close => format!("acpx {agent}{cwd} sessions close {name}"),
+            Intent::Delete => format!("acpx {agent}{cwd} sessions delete {name}"),
+            Intent::Show(verb) => format!("acpx {agent}{cwd} sessions {verb} {name}"),
+        }
+    }
+}
+
+/// A session that an abbreviated id may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionMatch {
+    /// Its id, as short as it can be typed.
+    pub(crate) id: String,
+    /// Its agent.
+    pub(crate) agent: String,
+    /// Its name, or else its title.
+    pub(crate) name: Option<String>,
     /// Its working directory.
     pub(crate) cwd: String,
 }
@@ -61,18 +104,25 @@ impl NoSessionHelp {
         let create = || {
             let name =
                 name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
-            format!("create one: acpx {agent} sessions new{name}")
+            let flag = if self.intent == Intent::Prompt { ", or add --create" } else { "" };
+            format!("create one: acpx {agent} sessions new{name}{flag}")
         };
         match (self.intent, &self.alternatives) {
-            (Intent::Prompt, Alternatives::None) => create(),
-            (Intent::Prompt, Alternatives::Open(ids)) => {
+            (Intent::Prompt | Intent::Use, Alternatives::None) => create(),
+            (intent @ (Intent::Prompt | Intent::Use), Alternatives::Similar(similar)) => {
+                format!("did you mean {}? {}", listed(similar, |similar| similar.line(intent)), create())
+            }
+            (intent, Alternatives::Similar(similar)) => {
+                format!("did you mean {}?", listed(similar, |similar| similar.line(intent)))
+            }
+            (Intent::Prompt | Intent::Use, Alternatives::Open(ids)) => {
                 let (open, go_on) = (open_there(ids), listed(ids, |id| format!("acpx {agent} -s {id} …")));
                 format!("{open}; continue {}: {go_on}; or {}", it(ids), create())
             }
-            (Intent::Prompt, Alternatives::Closed(id)) => {
+            (Intent::Prompt | Intent::Use, Alternatives::Closed(id)) => {
                 format!("one is closed; continue it: acpx {agent} -s {id} …; or {}", create())
             }
-            (Intent::Prompt, Alternatives::Lost(lost)) => {
+            (Intent::Prompt | Intent::Use, Alternatives::Lost(lost)) => {
                 let moving = listed(lost, |lost| {
                     format!("acpx {agent} sessions move {} (it worked in {})", lost.id, lost.cwd)
                 });
@@ -102,13 +152,31 @@ impl NoSessionHelp {
                 });
                 format!("one whose directory is gone may be meant: {look}")
             }
-            (Intent::Prompt | Intent::Show(_), Alternatives::Remote) => open_from_editor(agent),
+            (Intent::Prompt | Intent::Use | Intent::Show(_), Alternatives::Remote) => open_from_editor(agent),
             (
                 Intent::Close | Intent::Delete,
                 Alternatives::None | Alternatives::Lost(_) | Alternatives::Remote,
             )
             | (Intent::Show(_), Alternatives::None | Alternatives::Closed(_))
             | (Intent::Read, _) => list_sessions().to_owned(),
+        }
+    }
+}
+
+impl Alternatives {
+    /// The other session that a prompt may have meant, after one was created for it; empty if there is none.
+    pub(crate) fn instead_of_created(&self, agent: &str) -> String {
+        match self {
+            Self::None | Self::Remote | Self::Similar(_) => String::new(),
+            Self::Open(ids) => {
+                let ids = listed(ids, |id| format!("acpx {agent} -s {id} …"));
+                format!("; to continue one without a name: {ids}")
+            }
+            Self::Closed(id) => format!("; to continue the closed one: acpx {agent} -s {id} …"),
+            Self::Lost(lost) => {
+                let moving = listed(lost, |lost| format!("acpx {agent} sessions move {}", lost.id));
+                format!("; if the project has moved here: {moving}")
+            }
         }
     }
 }
@@ -151,6 +219,18 @@ pub(super) fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) 
         (None, []) => format!("no {session} has lost its directory"),
         (_, there) => format!("no {session} has lost its directory: {}", with_places(there)),
     }
+}
+
+/// The sessions that an abbreviated id may mean.
+pub(super) fn ambiguous(prefix: &str, matches: &[SessionMatch], is_cut: bool) -> String {
+    let row = |one: &SessionMatch| {
+        let name = one.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
+        format!("{} ({}{name}, {})", one.id, one.agent, one.cwd)
+    };
+    let listed = matches.iter().map(row).collect::<Vec<_>>().join("; ");
+    let (count, more) = (matches.len(), if is_cut { " and others" } else { "" });
+    let least = if is_cut { "more than " } else { "" };
+    format!("{least}{count} sessions have an id that begins with {prefix}: {listed}{more}")
 }
 
 /// Sessions, each with its working directory.

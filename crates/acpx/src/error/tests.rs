@@ -35,21 +35,49 @@ fn an_error_is_complete_in_each_output_format() {
     };
     let error = none(NoSessionHelp { intent: Intent::Prompt, alternatives: Alternatives::None });
     let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
-    let hint = "create one: acpx claude sessions new --name 'an api'";
+    let hint = "create one: acpx claude sessions new --name 'an api', or add --create";
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
         "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",
         "origin": "cli", "retryable": false, "hint": hint}}});
     let [text, quiet, line] = shown(&error);
     assert_eq!(text, format!("acpx: {message}\nhint: {hint}\n"));
-    assert_eq!(quiet, format!("[acpx] error: NO_SESSION [NO_SESSION] {message}\n"));
+    assert_eq!(quiet, format!("[acpx] error: NO_SESSION {message}\n"));
     assert_eq!((serde_json::from_str::<serde_json::Value>(&line).unwrap(), line.lines().count()), (json, 1));
+}
+
+#[test]
+fn no_session_hints_name_sessions_with_similar_names() {
+    let hint = |intent, alternatives| NoSessionHelp { intent, alternatives }.hint("lo", None);
+    let create = "create one: acpx lo sessions new, or add --create";
+    let similar = |agent: &str, cwd: Option<&str>| SimilarSession {
+        agent: agent.to_owned(),
+        name: "api".to_owned(),
+        cwd: cwd.map(str::to_owned),
+    };
+    let cases = [
+        (hint(Intent::Use, Alternatives::None), "create one: acpx lo sessions new".to_owned()),
+        (
+            hint(
+                Intent::Prompt,
+                Alternatives::Similar(vec![similar("lo", None), similar("hi", Some("/a b"))]),
+            ),
+            format!("did you mean acpx lo -s api … or acpx hi --cwd '/a b' -s api …? {create}"),
+        ),
+        (
+            hint(Intent::Show("show"), Alternatives::Similar(vec![similar("lo", Some("/w"))])),
+            "did you mean acpx lo --cwd /w sessions show api?".to_owned(),
+        ),
+    ];
+    for (hint, expected) in cases {
+        assert_eq!(hint, expected);
+    }
 }
 
 #[test]
 fn no_session_hints_name_the_sessions_that_may_be_meant() {
     let id = |text: &str| RecordId::new(text).unwrap();
     let hint = |intent, alternatives| NoSessionHelp { intent, alternatives }.hint("lo", None);
-    let create = "create one: acpx lo sessions new";
+    let create = "create one: acpx lo sessions new, or add --create";
     let all = "acpx sessions list shows the sessions there are".to_owned();
     let alone = "1 open session here has no name, as those of editors";
     let lost = |text: &str| LostSession { id: id(text), cwd: format!("/old/{text}") };

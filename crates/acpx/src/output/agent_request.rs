@@ -18,14 +18,14 @@ const CANCELLED: i64 = -32800;
 
 /// A request of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AgentRequest {
-    pub(super) method: String,
-    pub(super) subject: RequestSubject,
+pub(crate) struct AgentRequest {
+    pub(crate) method: String,
+    pub(crate) subject: RequestSubject,
 }
 
 /// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RequestSubject {
+pub(crate) enum RequestSubject {
     /// A file, with its first requested line.
     File(String),
     /// A command, as a person would type it.
@@ -40,7 +40,7 @@ pub(super) enum RequestSubject {
 
 /// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RequestOutcome {
+pub(crate) enum RequestOutcome {
     /// It was done; the result.
     Done(Value),
     /// It was denied; the reason.
@@ -54,11 +54,11 @@ pub(super) enum RequestOutcome {
 /// The unanswered requests, each with the data that its reader attaches. Agents number their requests anew with every
 /// process, so a reused id is another request.
 #[derive(Debug)]
-pub(super) struct UnansweredRequests<T>(Vec<(RpcId, T)>);
+pub(crate) struct UnansweredRequests<T>(Vec<(RpcId, T)>);
 
 impl AgentRequest {
     /// Reads a request.
-    pub(super) fn read(method: &str, params: Option<&str>) -> Self {
+    pub(crate) fn read(method: &str, params: Option<&str>) -> Self {
         let params: Value = serde_json::from_str(params.unwrap_or("null")).unwrap_or_default();
         let text = |path: &str| params.pointer(path).and_then(Value::as_str);
         let subject = match method {
@@ -87,7 +87,7 @@ impl AgentRequest {
     }
 
     /// Its subject on one line, with a word for its kind, if it has one.
-    pub(super) fn labelled_subject(&self) -> Option<(&'static str, &str)> {
+    pub(crate) fn labelled_subject(&self) -> Option<(&'static str, &str)> {
         match &self.subject {
             RequestSubject::File(path) => Some(("files", path)),
             RequestSubject::Command(line) => Some(("input", line)),
@@ -97,7 +97,7 @@ impl AgentRequest {
     }
 
     /// The reply to a permission request, in words.
-    pub(super) fn permission_outcome(&self, end: &RequestOutcome) -> String {
+    pub(crate) fn permission_outcome(&self, end: &RequestOutcome) -> String {
         let RequestOutcome::Done(result) = end else {
             return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
         };
@@ -120,7 +120,7 @@ impl AgentRequest {
 
 impl RequestOutcome {
     /// How it ended, in one word. A form may have been declined.
-    pub(super) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Done(result) => match result.get("action").and_then(Value::as_str) {
                 Some("decline") => "declined",
@@ -134,7 +134,7 @@ impl RequestOutcome {
     }
 
     /// Why it was not done.
-    pub(super) fn error(&self) -> Option<&str> {
+    pub(crate) fn error(&self) -> Option<&str> {
         match self {
             Self::Denied(words) | Self::Failed(words) => Some(words),
             Self::Done(_) | Self::Cancelled => None,
@@ -142,7 +142,7 @@ impl RequestOutcome {
     }
 
     /// Reads a reply to the agent.
-    pub(super) fn read(answer: &RpcMessage) -> Self {
+    pub(crate) fn read(answer: &RpcMessage) -> Self {
         let Some(error) = answer.error() else {
             return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
         };
@@ -164,7 +164,7 @@ impl<T> Default for UnansweredRequests<T> {
 impl<T> UnansweredRequests<T> {
     /// Takes a request of the agent with the attached data, `None` if its reply does not matter. Returns the data of
     /// the oldest request if that was dropped.
-    pub(super) fn begin(&mut self, id: &RpcId, data: Option<T>) -> Option<T> {
+    pub(crate) fn begin(&mut self, id: &RpcId, data: Option<T>) -> Option<T> {
         self.0.retain(|(open, _)| open != id);
         let oldest = (data.is_some() && self.0.len() == OPEN).then(|| self.0.remove(0).1);
         self.0.extend(data.map(|data| (id.clone(), data)));
@@ -172,18 +172,23 @@ impl<T> UnansweredRequests<T> {
     }
 
     /// Takes a reply to the agent; returns the data of its request.
-    pub(super) fn end(&mut self, answer: &RpcMessage) -> Option<T> {
+    pub(crate) fn end(&mut self, answer: &RpcMessage) -> Option<T> {
         let index = self.0.iter().position(|(open, _)| Some(open) == answer.id())?;
         Some(self.0.remove(index).1)
     }
 
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(_, data)| data)
+    }
+
     /// Whether none is open.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Drops the open requests: their turn has ended, or the agent has.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }

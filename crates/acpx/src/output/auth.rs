@@ -108,7 +108,7 @@ pub(crate) fn login_list(
     is_set: impl Fn(&str) -> bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let out = &mut *console.out;
+    let out = &mut console.out;
     match console.mode.format {
         Format::Quiet => list.methods.iter().try_for_each(|method| line(out, format_args!("{}", method.id))),
         Format::Json => json_line(&object(list, &is_set), out),
@@ -231,7 +231,7 @@ pub(crate) fn logged(
         LoginOutcome::Variables { method, .. } => (Some(*method), "variables-missing"),
         LoginOutcome::Out => (None, "logged-out"),
     };
-    let out = &mut *console.out;
+    let out = &mut console.out;
     match console.mode.format {
         Format::Quiet => writeln!(out, "{status}"),
         Format::Json => {

@@ -1,13 +1,15 @@
 //! Confirms what a command did to a session: created, found, closed, deleted, moved, cancelled or queued.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
-use acpx_core::model::{AcpSessionId, LineageReason, RecordId, RequestId, SessionIdentity};
+use acpx_core::model::{AcpSessionId, LineageReason, Record, RecordId, RequestId, SessionIdentity};
+use acpx_core::protocol::meta::RenamedMeta;
 use serde::Serialize;
 
 use super::Console;
-use super::sanitize::on_one_line;
+use super::record::{name, shown_directory};
+use super::sanitize::{ellipsize, on_one_line};
 use crate::cli::Format;
 
 /// A session that was created or found.
@@ -133,6 +135,34 @@ pub(crate) fn moved(moved: &SessionMove<'_>, console: &mut Console<'_>) -> io::R
     console.result("session_moved", moved, Some(&text), None)
 }
 
+/// Writes that a session was renamed.
+pub(crate) fn renamed(renamed: &RenamedMeta, console: &mut Console<'_>) -> io::Result<()> {
+    let shown = renamed.name.as_deref().or(renamed.title.as_deref()).unwrap_or_default();
+    let text = format!("{}\t(renamed to {})", renamed.ids.record, on_one_line(shown));
+    console.result("session_renamed", renamed, Some(&text), None)
+}
+
+/// Asks whether to delete a session with this title.
+pub(crate) fn delete_question(record: &Record, title: Option<&str>) -> String {
+    let agent = on_one_line(&record.agent.label());
+    let name = name(record)
+        .map(ToString::to_string)
+        .or_else(|| title.map(|title| ellipsize(&on_one_line(title), 60)));
+    let name = name.map_or_else(String::new, |name| format!(" {name:?}"));
+    let turns = match record.last_turn.map_or(0, |turn| turn.0) {
+        1 => "1 turn".to_owned(),
+        turns => format!("{turns} turns"),
+    };
+    let directory = shown_directory(record);
+    format!("Delete the session{name} of {agent} in {directory} with {turns}, for good? (y/N) ")
+}
+
+/// Writes that the person did not want a session to be deleted.
+pub(crate) fn not_deleted(console: &mut Console<'_>) -> io::Result<()> {
+    writeln!(console.out, "Nothing was deleted.")?;
+    console.flush()
+}
+
 /// A session that changed to another ACP session.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct SessionChange<'a> {
@@ -178,6 +208,59 @@ pub(crate) fn cancelled(
     console.result("cancel_result", &CancelResult { cancelled, identity }, text, text)
 }
 
+/// The state in which a session is no longer waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub(crate) enum WaitedState {
+    /// No turn runs or is queued.
+    Idle,
+    /// Requests of its agent wait for an answer.
+    Waiting {
+        /// Their ids.
+        questions: Vec<String>,
+    },
+    /// Prompts are queued that only the next prompt starts.
+    Queued,
+    /// It is closed or deleted.
+    Closed,
+}
+
+#[derive(Serialize)]
+struct WaitedObject<'a> {
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    #[serde(flatten)]
+    state: &'a WaitedState,
+}
+
+/// Writes how a session is that was waited for.
+pub(crate) fn waited(
+    identity: &SessionIdentity,
+    state: &WaitedState,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    let (record, shown) = (
+        &identity.record,
+        match state {
+            WaitedState::Idle => "idle",
+            WaitedState::Waiting { .. } => "waiting",
+            WaitedState::Queued => "queued",
+            WaitedState::Closed => "closed",
+        },
+    );
+    match (console.mode.format, state) {
+        (Format::Text, WaitedState::Waiting { .. }) => {
+            console.notice("it waits for an answer: acpx pending lists the requests");
+        }
+        (Format::Text, WaitedState::Queued) => {
+            console.notice("no host runs its queued prompts; the next prompt starts them");
+        }
+        _ => {}
+    }
+    let text = format!("{record}\t{shown}");
+    console.result("wait_result", &WaitedObject { identity, state }, Some(&text), Some(shown))
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueuedPromptObject<'a> {
@@ -192,6 +275,10 @@ pub(crate) fn queued(
     request_id: &RequestId,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let text = format!("[queued] {request_id}");
+    let text = if console.mode.is_terminal {
+        format!("Queued as {request_id}; acpx queue list shows it")
+    } else {
+        format!("[queued] {request_id}")
+    };
     console.result("prompt_queued", &QueuedPromptObject { identity, request_id }, Some(&text), None)
 }

@@ -1,14 +1,15 @@
 //! A command's output streams, with the requested format.
 
-use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::rc::Rc;
 
 use serde::Serialize;
 
 use super::json_line;
-use super::sanitize::{Clean, line};
-use crate::cli::Format;
+use super::sanitize::{line, on_one_line};
+use super::spinner::{Awaited, ConsoleStream, ObservedWriter, StreamState};
+use super::style::{Style, StyledText, StyledWriter, has_color};
+use crate::cli::{ColorMode, Format, OutputArgs};
 
 /// The output mode of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,6 +20,33 @@ pub(crate) struct OutputMode {
     pub(crate) strict: bool,
     /// Whether to report what is being done.
     pub(crate) verbose: bool,
+    /// Whether stdout is a terminal, so that a person reads it.
+    pub(crate) is_terminal: bool,
+    /// When to use colour.
+    pub(crate) color: ColorMode,
+}
+
+impl OutputMode {
+    /// The mode of the program's own streams.
+    pub(crate) fn of_program(format: Format, flags: OutputArgs) -> Self {
+        let OutputArgs { json_strict: strict, verbose, color, .. } = flags;
+        Self { format, strict, verbose, is_terminal: stdout_is_terminal(), color }
+    }
+
+    /// Whether the output is text for a person at a terminal.
+    pub(crate) fn is_text_on_terminal(self) -> bool {
+        self.is_terminal && self.format == Format::Text
+    }
+
+    /// Whether a person reads the output: text on a terminal, whole or only the answer.
+    pub(crate) fn is_for_a_person(self) -> bool {
+        self.is_terminal && self.format != Format::Json
+    }
+
+    /// Whether stdout has colour.
+    pub(crate) fn has_color(self) -> bool {
+        self.format != Format::Json && has_color(self.color, self.is_terminal)
+    }
 }
 
 /// The two streams of a command. `flush` makes the output visible.
@@ -26,11 +54,13 @@ pub(crate) struct Console<'a> {
     /// The output mode.
     pub(crate) mode: OutputMode,
     /// Data.
-    pub(crate) out: Box<dyn Write + 'a>,
+    pub(crate) out: StyledWriter<'a>,
     /// Notices for people.
-    err: Box<dyn Write + 'a>,
-    /// How many bytes were written to terminals.
-    shown: Rc<Cell<u64>>,
+    pub(super) err: StyledWriter<'a>,
+    pub(super) streams: Rc<StreamState>,
+    /// Whether stderr shows what is awaited.
+    pub(super) has_spinner: bool,
+    pub(super) awaited: Option<Awaited>,
 }
 
 /// What a command did, for programs.
@@ -41,42 +71,40 @@ struct ResultObject<'a, T> {
     members: &'a T,
 }
 
-/// Counts the bytes written through it.
-struct CountingWriter<W> {
-    inner: W,
-    bytes: Rc<Cell<u64>>,
+/// Whether stdout is a terminal.
+pub(super) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
-impl<W: Write> Write for CountingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.bytes.set(self.bytes.get().saturating_add(written as u64));
-        Ok(written)
-    }
+/// Whether the terminal can erase a line.
+fn knows_erase() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
+/// Stderr for people.
+pub(super) fn stderr(color: ColorMode, state: Rc<StreamState>) -> StyledWriter<'static> {
+    let inner = io::stderr();
+    let is_terminal = inner.is_terminal();
+    let observed = ObservedWriter { inner, kind: ConsoleStream::Stderr, is_terminal, state };
+    StyledWriter::new(observed, Format::Text, is_terminal, has_color(color, is_terminal))
 }
 
 impl Console<'static> {
     /// Stdout and stderr of the program. Control characters are removed from text to a terminal, and escaped in JSON.
     pub(crate) fn of_program(mode: OutputMode) -> Self {
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let shown = Rc::new(Cell::new(0));
-        let is_terminal = stdout.is_terminal();
-        let buffered = BufWriter::new(stdout);
-        let out: Box<dyn Write> = if is_terminal {
-            Box::new(Clean::new(CountingWriter { inner: buffered, bytes: shown.clone() }, mode.format))
-        } else {
-            Box::new(buffered)
-        };
-        let err: Box<dyn Write> = if stderr.is_terminal() {
-            Box::new(Clean::new(CountingWriter { inner: stderr, bytes: shown.clone() }, Format::Text))
-        } else {
-            Box::new(stderr)
-        };
-        Self { mode, out, err, shown }
+        let streams = Rc::<StreamState>::default();
+        let OutputMode { format, is_terminal, .. } = mode;
+        let (inner, kind) = (BufWriter::new(io::stdout()), ConsoleStream::Stdout);
+        let out = ObservedWriter { inner, kind, is_terminal, state: streams.clone() };
+        let has_spinner = format == Format::Text && io::stderr().is_terminal() && knows_erase();
+        Self {
+            mode,
+            out: StyledWriter::new(out, format, is_terminal, mode.has_color()),
+            err: stderr(mode.color, streams.clone()),
+            streams,
+            has_spinner,
+            awaited: None,
+        }
     }
 }
 
@@ -84,7 +112,9 @@ impl Console<'static> {
 impl<'a> Console<'a> {
     /// A console over any two streams.
     pub(crate) fn over(mode: OutputMode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
-        Self { mode, out: Box::new(out), err: Box::new(err), shown: Rc::default() }
+        let out = StyledWriter::new(out, mode.format, mode.is_terminal, mode.color == ColorMode::Always);
+        let err = StyledWriter::new(err, Format::Text, mode.is_terminal, mode.color == ColorMode::Always);
+        Self { mode, out, err, streams: Rc::default(), has_spinner: false, awaited: None }
     }
 }
 
@@ -103,7 +133,7 @@ impl Console<'_> {
         quiet: Option<&str>,
     ) -> io::Result<()> {
         match self.mode.format {
-            Format::Json => json_line(&ResultObject { action, members }, &mut *self.out)?,
+            Format::Json => json_line(&ResultObject { action, members }, &mut self.out)?,
             Format::Text => text.iter().try_for_each(|text| writeln!(self.out, "{text}"))?,
             Format::Quiet => quiet.iter().try_for_each(|text| writeln!(self.out, "{text}"))?,
         }
@@ -112,18 +142,30 @@ impl Console<'_> {
 
     /// How many bytes have been written to a terminal so far.
     pub(crate) fn shown(&self) -> u64 {
-        self.shown.get()
+        self.streams.shown.get()
     }
 
     /// Discards further data: stdout is unwritable. Notices still go to stderr.
     pub(crate) fn stop_writing(&mut self) {
-        self.out = Box::new(io::sink());
+        self.out = StyledWriter::new(io::sink(), self.mode.format, false, false);
     }
 
     /// Writes a notice to stderr, except in strict mode. A failure to write it is ignored.
     pub(crate) fn notice(&mut self, text: &str) {
+        if self.mode.strict {
+            return;
+        }
+        drop(if self.mode.is_terminal {
+            self.err.styled(Style::Dim, &format!("note: {}\n", on_one_line(text)))
+        } else {
+            line(&mut self.err, format_args!("[acpx] {text}"))
+        });
+    }
+
+    /// Writes a line to stderr of a terminal, as it is, except in strict mode. A failure to write it is ignored.
+    pub(super) fn header(&mut self, text: &StyledText) {
         if !self.mode.strict {
-            drop(line(&mut *self.err, format_args!("[acpx] {text}")));
+            drop(self.err.text(text));
         }
     }
 
@@ -146,5 +188,12 @@ impl Console<'_> {
         if self.mode.format != Format::Quiet {
             self.notice(text);
         }
+    }
+}
+
+impl Drop for Console<'_> {
+    /// No spinner stays behind.
+    fn drop(&mut self) {
+        self.stop_waiting();
     }
 }

@@ -23,7 +23,7 @@ enum DiffLine<'a> {
 }
 
 /// The diff between two texts of a file; without an old text the file is new.
-pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
+pub(crate) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
     let from = if old.is_some() { path } else { "/dev/null" };
     let mut shown = format!("--- {from}\n+++ {path}\n");
     let lines =

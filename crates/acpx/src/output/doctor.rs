@@ -1,11 +1,13 @@
 //! Writes the findings of `acpx doctor`, one line each as they are found: level, check, detail and hint.
 
-use std::io;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::Console;
-use super::sanitize::on_one_line;
+use super::sanitize::{line, on_one_line};
+use super::style::Style;
+use crate::cli::Format;
 
 /// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,12 +22,38 @@ pub(crate) enum Level {
 }
 
 impl Level {
+    fn style(self) -> Style {
+        match self {
+            Self::Ok => Style::Good,
+            Self::Warn => Style::Warning,
+            Self::Fail => Style::Bad,
+        }
+    }
+
+    fn terminal_word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warning",
+            Self::Fail => "error",
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
             Self::Fail => "fail",
         }
+    }
+}
+
+/// What a check is called on a terminal. JSON and pipes have the name that programs know.
+fn terminal_check(check: &'static str) -> &'static str {
+    match check {
+        "known as" => "behaviour",
+        "cleanup" => "processes",
+        "approvals" => "permissions",
+        other => other,
     }
 }
 
@@ -63,10 +91,23 @@ impl Finding {
 /// Writes one finding, at once: the next one may take a while.
 pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Result<()> {
     let Finding { level, check, detail, hint } = finding;
-    let line = on_one_line(&format!("{:<4}  {check:<12}  {detail}", level.word()));
-    let hint = hint.as_ref().map(|hint| on_one_line(&format!("{:<4}  {:<12}  -> {hint}", "", "")));
-    let text = [Some(line), hint].into_iter().flatten().collect::<Vec<_>>().join("\n");
-    console.result("doctor_check", finding, Some(&text), None)
+    if console.mode.format != Format::Text {
+        return console.result("doctor_check", finding, None, None);
+    }
+    let (word, check, width) = if console.mode.is_terminal {
+        (level.terminal_word(), terminal_check(check), 7)
+    } else {
+        (level.word(), *check, 4)
+    };
+    let out = &mut console.out;
+    out.styled(level.style(), &format!("{word:<width$}"))?;
+    out.styled(Style::Bold, &format!("  {check:<12}"))?;
+    line(out, format_args!("  {detail}"))?;
+    if let Some(hint) = hint {
+        write!(out, "{:<width$}  {:<12}  ", "", "")?;
+        out.styled(Style::Accent, &format!("-> {}\n", on_one_line(hint)))?;
+    }
+    console.flush()
 }
 
 /// How many findings of each level there were.
@@ -107,8 +148,16 @@ struct Whole {
 /// Writes the summary.
 pub(crate) fn verdict(verdict: DoctorSummary, console: &mut Console<'_>) -> io::Result<()> {
     let (status, DoctorSummary { ok, warn, fail }) = (verdict.worst(), verdict);
-    let text = format!("\n{ok} ok, {warn} warn, {fail} fail");
-    console.result("doctor", &Whole { status, verdict }, Some(&text), Some(status.word()))
+    if console.mode.format == Format::Text {
+        let text = if console.mode.is_terminal {
+            let s = |count: usize| if count == 1 { "" } else { "s" };
+            format!("\n{ok} ok, {warn} warning{}, {fail} error{}\n", s(warn), s(fail))
+        } else {
+            format!("\n{ok} ok, {warn} warn, {fail} fail\n")
+        };
+        console.out.styled(Style::Dim, &text)?;
+    }
+    console.result("doctor", &Whole { status, verdict }, None, Some(status.word()))
 }
 
 #[cfg(test)]
@@ -118,7 +167,10 @@ mod tests {
     use crate::output::OutputMode;
 
     fn written(format: Format) -> String {
-        let mode = OutputMode { format, ..OutputMode::default() };
+        written_in(OutputMode { format, ..OutputMode::default() })
+    }
+
+    fn written_in(mode: OutputMode) -> String {
         let mut out = Vec::new();
         let mut console = Console::over(mode, &mut out, io::sink());
         let mut whole = DoctorSummary::default();
@@ -154,5 +206,18 @@ fail  store         /h/acpx.db is damaged
 "#;
         assert_eq!(written(Format::Json), json);
         assert_eq!(written(Format::Quiet), "fail\n");
+    }
+
+    #[test]
+    fn doctor_finding_on_a_terminal_has_plain_words() {
+        let text = "\
+ok       home          /h
+warning  agents        none is installed
+                       -> install one
+error    store         /h/acpx.db is damaged
+
+1 ok, 1 warning, 1 error
+";
+        assert_eq!(written_in(OutputMode { is_terminal: true, ..OutputMode::default() }), text);
     }
 }

@@ -2,12 +2,22 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::SessionIdentity;
-use serde::{Deserialize, Serialize};
+use acpx_core::model::{ErrorCode, FactError, RestoreError, SessionIdentity, Timestamp};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::sanitize::line;
+use super::style::{Style, StyledWriter};
 use crate::error::{ErrorReport, Origin};
+
+/// The message, then the hint, for a terminal.
+pub(super) fn terminal(message: &str, hint: Option<&str>, out: &mut StyledWriter<'_>) -> io::Result<()> {
+    out.styled(Style::Bad, "error: ")?;
+    line(out, format_args!("{message}"))?;
+    let Some(hint) = hint else { return Ok(()) };
+    out.styled(Style::Accent, "hint: ")?;
+    line(out, format_args!("{hint}"))
+}
 
 /// The message, then the hint. Either may contain an agent's words.
 pub(crate) fn text(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
@@ -17,30 +27,28 @@ pub(crate) fn text(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> 
 
 /// One line, even if the message has several.
 pub(crate) fn quiet(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
-    let ErrorReport { class, code, message, .. } = report;
-    line(out, format_args!("[acpx] error: {} [{code}] {message}", class.as_str()))
+    line(out, format_args!("[acpx] error: {}", quiet_words(report)))
+}
+
+/// The class, the code if that says more, and the message.
+pub(super) fn quiet_words(report: &ErrorReport) -> String {
+    let (class, code) = (report.code.class().as_str(), report.code.as_str());
+    let detail = if class == code { String::new() } else { format!(" [{code}]") };
+    format!("{class}{detail} {}", report.message)
 }
 
 /// A JSON-RPC error that answers no request.
 pub(crate) fn json(report: &ErrorReport, out: &mut dyn Write) -> io::Result<()> {
-    let line = ErrorObjectEnvelope {
-        jsonrpc: "2.0",
-        id: (),
-        error: ErrorObject {
-            code: own_code(report).unwrap_or_else(|| report.class.rpc_code().into()),
-            message: &report.message,
-            data: ErrorObjectData {
-                acpx_code: report.class.as_str(),
-                detail_code: report.code.as_str(),
-                origin: report.origin,
-                retryable: report.retryable,
-                hint: report.hint.as_deref(),
-                identity: report.identity.as_ref(),
-                acp: report.acp.as_deref(),
-            },
-        },
-    };
-    super::json_line(&line, out)
+    super::json_line(&ErrorObjectEnvelope { jsonrpc: "2.0", id: (), error: report }, out)
+}
+
+/// Writes a failed restore as an error object.
+#[expect(clippy::ref_option, reason = "the shape that a serializer's function has")]
+pub(super) fn write_restore_error<S: Serializer>(
+    error: &Option<RestoreError>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    error.as_ref().map(ErrorObject::from).serialize(serializer)
 }
 
 /// The code of the agent's own error, if the error is the agent's.
@@ -57,17 +65,18 @@ struct ErrorObjectEnvelope<'a> {
     jsonrpc: &'static str,
     /// The protocol's null: the error answers no request.
     id: (),
-    error: ErrorObject<'a>,
+    error: &'a ErrorReport,
 }
 
-#[derive(Serialize)]
-struct ErrorObject<'a> {
+/// The one form that an error has in every JSON object.
+#[derive(Debug, Serialize)]
+pub(super) struct ErrorObject<'a> {
     code: i64,
     message: &'a str,
     data: ErrorObjectData<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ErrorObjectData<'a> {
     acpx_code: &'static str,
@@ -78,6 +87,72 @@ struct ErrorObjectData<'a> {
     hint: Option<&'a str>,
     #[serde(flatten)]
     identity: Option<&'a SessionIdentity>,
+    #[serde(flatten)]
+    restore: Option<RestoreAttempt<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     acp: Option<&'a RawValue>,
+}
+
+/// The attempt to restore a session that failed.
+#[derive(Debug, Serialize)]
+struct RestoreAttempt<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    at: Timestamp,
+}
+
+impl Serialize for ErrorReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let object = ErrorObject {
+            code: own_code(self).unwrap_or_else(|| self.class.rpc_code().into()),
+            message: &self.message,
+            data: ErrorObjectData {
+                acpx_code: self.class.as_str(),
+                detail_code: self.code.as_str(),
+                origin: self.origin,
+                retryable: self.retryable,
+                hint: self.hint.as_deref(),
+                identity: self.identity.as_ref(),
+                restore: None,
+                acp: self.acp.as_deref(),
+            },
+        };
+        object.serialize(serializer)
+    }
+}
+
+impl<'a> ErrorObject<'a> {
+    /// An error with this code, of which nothing else is known.
+    fn new(code: &'a ErrorCode, origin: Origin, message: &'a str) -> Self {
+        let data = ErrorObjectData {
+            acpx_code: code.class().as_str(),
+            detail_code: code.as_str(),
+            origin,
+            retryable: code.is_retryable(),
+            hint: None,
+            identity: None,
+            restore: None,
+            acp: None,
+        };
+        Self { code: code.class().rpc_code().into(), message, data }
+    }
+}
+
+impl<'a> From<&'a FactError> for ErrorObject<'a> {
+    fn from(error: &'a FactError) -> Self {
+        Self::new(&error.code, Origin::Runtime, &error.message)
+    }
+}
+
+impl<'a> From<&'a RestoreError> for ErrorObject<'a> {
+    fn from(error: &'a RestoreError) -> Self {
+        let origin = if error.code.is_some() { Origin::Acp } else { Origin::Runtime };
+        let mut object = Self::new(&ErrorCode::SessionNotRestored, origin, &error.message);
+        object.code = error.code.unwrap_or(object.code);
+        let (method, field) = (error.method.as_deref(), error.field.as_deref());
+        object.data.restore = Some(RestoreAttempt { method, field, at: error.at });
+        object
+    }
 }

@@ -69,7 +69,7 @@ impl TerminalForm {
             FormContent::Address(url) => format!("  {url}\n"),
             FormContent::Unaskable(why) => format!("  declined: {why}\n"),
         };
-        visible(&format!("[question] {}\n{more}", self.message))
+        visible(&format!("{}\n{more}", self.message))
     }
 
     /// The fields or the address, in lines, for a list.
@@ -92,7 +92,7 @@ impl TerminalForm {
 
     /// That it was declined without asking a person, and why, on one line.
     pub(crate) fn declined(&self, why: &str) -> String {
-        visible(&format!("declined, since {why}: the agent's question {:?}", self.message))
+        visible(&format!("declined, since {why}: the agent's form {:?}", self.message))
     }
 
     /// The prompt line, with the choices.
@@ -100,11 +100,9 @@ impl TerminalForm {
         let text = match &self.what {
             FormContent::Form { fields, at, .. } => match fields.get(*at) {
                 Some(field) => field.prompt_line(),
-                None => "[question] Agree? (y/N) ".to_owned(),
+                None => "Agree? (y/N) ".to_owned(),
             },
-            FormContent::Address(_) => {
-                "[question] Open it in a browser and type y when done (y/N) ".to_owned()
-            }
+            FormContent::Address(_) => "Open it in a browser and type y when done (y/N) ".to_owned(),
             FormContent::Unaskable(_) => String::new(),
         };
         visible(&text)

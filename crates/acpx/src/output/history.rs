@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io;
+use std::io::{self, Write};
 
 use acpx_core::acp;
 use acpx_core::model::{
@@ -14,6 +14,8 @@ use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::elapsed::{ago, now};
+use super::style::Style;
 use super::{Console, json_line};
 use crate::cli::Format;
 use crate::output::agent_request::{AgentRequest, RequestOutcome, RequestSubject, UnansweredRequests};
@@ -320,7 +322,7 @@ pub(crate) fn history(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let (entries, total) = history.last(limit);
-    let out = &mut *console.out;
+    let out = &mut console.out;
     match console.mode.format {
         Format::Json => {
             let (count, entries) = (entries.len(), &*entries);
@@ -328,6 +330,20 @@ pub(crate) fn history(
         }
         Format::Quiet => entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.text_preview))?,
         Format::Text if entries.is_empty() => writeln!(out, "No history")?,
+        Format::Text if console.mode.is_terminal => {
+            let now = now();
+            for entry in &entries {
+                let style = if entry.role == Role::User { Style::Accent } else { Style::Plain };
+                out.styled(Style::Dim, &format!("{:<12}", ago(entry.timestamp, now)))?;
+                out.styled(style, &format!("{:<11}", entry.role.word()))?;
+                writeln!(out, "{}", entry.text_preview)?;
+            }
+            if entries.len() < total {
+                let words =
+                    format!("{} of {total} entries; --limit {total} shows all of them\n", entries.len());
+                out.styled(Style::Dim, &words)?;
+            }
+        }
         Format::Text => {
             writeln!(out, "session: {} ({}/{total} shown)", identity.record, entries.len())?;
             for entry in &entries {

@@ -2,19 +2,20 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, Record, Timestamp};
+use acpx_core::model::{AcpSessionId, Record, SessionUsage, Timestamp};
 use serde::Serialize;
 
 use super::record::{RecordObject, closed_at, in_a_column, shown_directory, shown_name};
 use super::sanitize::on_one_line;
+use super::session_table::ListedState;
 use super::{Console, json_line};
 use crate::cli::Format;
 
 /// One session of a list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListRow<'a> {
-    /// A stored record.
-    Kept(&'a Record),
+    /// A stored record, and what it is doing.
+    Kept(&'a Record, ListedState),
     /// A session that only the agent has.
     Remote(RemoteSessionRow),
 }
@@ -39,8 +40,18 @@ pub(crate) struct RemoteSessionRow {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum RowObject<'a> {
-    Kept(Box<RecordObject<'a>>),
+    Kept(Box<ListedRecordObject<'a>>),
     Remote(&'a RemoteSessionRow),
+}
+
+/// A record as lists have it.
+#[derive(Serialize)]
+struct ListedRecordObject<'a> {
+    #[serde(flatten)]
+    record: RecordObject<'a>,
+    state: ListedState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<&'a SessionUsage>,
 }
 
 /// A page of an agent's own list, in npm acpx's form.
@@ -56,7 +67,7 @@ struct PageObject<'a> {
 /// Writes the stored records. JSON is one array.
 pub(crate) fn list(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
-        Format::Json => json_line(&objects(rows), &mut *console.out)?,
+        Format::Json => json_line(&objects(rows), &mut console.out)?,
         Format::Quiet | Format::Text => lines(rows, console)?,
     }
     console.flush()
@@ -70,7 +81,7 @@ pub(crate) fn remote_list(
 ) -> io::Result<()> {
     if console.mode.format == Format::Json {
         let page = PageObject { source: "agent", sessions: objects(rows), next_cursor };
-        json_line(&page, &mut *console.out)?;
+        json_line(&page, &mut console.out)?;
         return console.flush();
     }
     lines(rows, console)?;
@@ -83,7 +94,11 @@ pub(crate) fn remote_list(
 
 fn objects<'a>(rows: &'a [ListRow<'a>]) -> Vec<RowObject<'a>> {
     let object = |row: &'a ListRow<'a>| match row {
-        ListRow::Kept(record) => RowObject::Kept(Box::new((*record).into())),
+        ListRow::Kept(record, state) => RowObject::Kept(Box::new(ListedRecordObject {
+            record: (*record).into(),
+            state: *state,
+            usage: record.info.usage.as_ref(),
+        })),
         ListRow::Remote(session) => RowObject::Remote(session),
     };
     rows.iter().map(object).collect()
@@ -94,14 +109,14 @@ fn lines(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Result<()> {
         Format::Quiet => {
             for row in rows {
                 match row {
-                    ListRow::Kept(record) => writeln!(console.out, "{}", shown_id(record)),
+                    ListRow::Kept(record, _) => writeln!(console.out, "{}", shown_id(record)),
                     ListRow::Remote(session) => {
                         writeln!(console.out, "{}", on_one_line(session.session.as_str()))
                     }
                 }?;
             }
         }
-        Format::Text | Format::Json => text(rows, &mut *console.out)?,
+        Format::Text | Format::Json => text(rows, &mut console.out)?,
     }
     Ok(())
 }
@@ -112,10 +127,10 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     }
     for row in rows {
         match row {
-            ListRow::Kept(record) => {
+            ListRow::Kept(record, _) => {
                 let (id, name, cwd) = (shown_id(record), shown_name(record), shown_directory(record));
                 let (at, agent) = (record.updated_at, in_a_column(Some(&record.agent.label())));
-                let title = in_a_column(record.title.as_deref());
+                let title = in_a_column(record.info.title());
                 writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{agent}\t{title}")?;
             }
             ListRow::Remote(session) => {

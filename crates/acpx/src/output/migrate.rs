@@ -19,7 +19,7 @@ struct MigrateObject<'a> {
 
 /// Writes the report.
 pub(crate) fn migrated(report: &ImportMeta, dry_run: bool, console: &mut Console<'_>) -> io::Result<()> {
-    let out = &mut *console.out;
+    let out = &mut console.out;
     match console.mode.format {
         Format::Json => {
             let action = "sessions_migrated";

@@ -11,7 +11,9 @@ mod confirmation;
 mod console;
 mod diff;
 mod doctor;
+mod elapsed;
 mod error;
+mod fields;
 mod form;
 mod history;
 mod host;
@@ -19,24 +21,35 @@ mod list;
 mod migrate;
 mod pending;
 mod question;
+mod queue;
 mod record;
 mod remote;
 mod sanitize;
+mod schema;
+mod session_table;
 mod settings;
+mod short_id;
 mod show;
+mod spinner;
 mod status;
 pub(crate) mod stdio;
+mod style;
+mod table;
 mod turn;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::rc::Rc;
 
+pub(crate) use self::agent_request::{AgentRequest, RequestOutcome, RequestSubject, UnansweredRequests};
 pub(crate) use self::auth::{LoginList, LoginOutcome, logged, login_list};
 pub(crate) use self::banner::{
-    AgentReadiness, SessionLabel, WORDS_NOT_BLOCKS, awake, created, prompting, report_kept_settings,
-    report_kept_version, starting, watched_closed, watched_deleted, watching, watching_closed,
+    AgentReadiness, SILENT_STDIN, SessionLabel, WORDS_NOT_BLOCKS, awake, created, created_for_prompt,
+    prompting, report_kept_settings, report_kept_version, starting, watched_closed, watched_deleted,
+    watching, watching_closed,
 };
 pub(crate) use self::console::{Console, OutputMode};
+pub(crate) use self::diff::unified as unified_diff;
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
@@ -45,25 +58,41 @@ pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
 pub(crate) use self::migrate::migrated;
-pub(crate) use self::pending::{answered, pending};
-pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion};
+pub(crate) use self::pending::{
+    answered, choice, left_pending, pending, pending_notice, shown as shown_request,
+};
+pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion, details_of as request_details};
+pub(crate) use self::queue::{queue, queue_dropped};
 pub(crate) use self::record::memory_words;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
-pub(crate) use self::settings::{SettingChange, chosen, forgotten, shown_otherwise, unmet};
+pub(crate) use self::sanitize::{clean, on_one_line};
+pub(crate) use self::schema::{schema, schema_names};
+#[cfg(test)]
+pub(crate) use self::session_table::tests::{rows as sample_sessions, view as sample_view};
+pub(crate) use self::session_table::{
+    ListedState, SESSION_COLUMNS, SessionRow, TableView, session_table, sessions_on_terminal,
+};
+pub(crate) use self::settings::{SettingChange, chosen, forgotten, setting_choices, shown_otherwise, unmet};
 pub(crate) use self::show::show;
+pub(crate) use self::spinner::FRAMES as SPINNER_FRAMES;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
+pub(crate) use self::style::Style as OutputStyle;
+pub(crate) use self::table::{Cell, Table, cut_end, width_of};
 pub(crate) use self::turn::{
-    DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultError, ResultIds, TimeoutCause,
-    TurnStatus, TurnView,
+    DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultIds, TimeoutCause, TurnStatus, TurnView,
+};
+pub(crate) use self::turn::{
+    MessageKey, MessageTracker, UpdateReader, command_line, cost, detail as detail_of_fact, first_named,
+    knows_before, prompt as prompt_of_event,
 };
 pub(crate) use confirmation::{
-    EnsureOrigin, EnsureResult, SessionChange, SessionMove, cancelled, closed, deleted, ensured, moved,
-    queued, session_changed,
+    EnsureOrigin, EnsureResult, SessionChange, SessionMove, WaitedState, cancelled, closed, delete_question,
+    deleted, ensured, moved, not_deleted, queued, renamed, session_changed, waited,
 };
 
 use acpx_core::protocol::WatchedEvent;
 
-use crate::cli::Format;
+use crate::cli::{ColorMode, Format};
 use crate::error::{CliError, CliExit, ErrorReport};
 use acpx_core::model::ErrorCode;
 
@@ -80,8 +109,13 @@ impl Printer {
 
     /// Writes a line and flushes it.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.part(&format!("{text}\n"))
+    }
+
+    /// Writes a part of a line and flushes it.
+    pub(crate) fn part(&mut self, text: &str) -> io::Result<()> {
         let mut out = self.out.lock();
-        writeln!(out, "{text}")?;
+        out.write_all(text.as_bytes())?;
         out.flush()
     }
 }
@@ -99,6 +133,22 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Stdout, for the interactive client, which draws on it while it runs.
+pub(crate) fn screen() -> io::Stdout {
+    io::stdout()
+}
+
+/// The columns and rows of the terminal, or the usual ones if it does not know them.
+pub(crate) fn terminal_size() -> (u16, u16) {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+    size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24))
+}
+
+/// The columns of stdout, if it is a terminal.
+pub(crate) fn columns() -> Option<usize> {
+    console::stdout_is_terminal().then(|| usize::from(terminal_size().0))
+}
+
 /// Closes stdout: its reader sees the end, while the program continues.
 pub(crate) fn close_stdout() -> io::Result<()> {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
@@ -112,7 +162,7 @@ pub(crate) fn log(words: &str) {
 }
 
 /// Prints why a command failed, once, in the requested format, and returns the exit code.
-pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
+pub(crate) fn report(error: &CliError, format: Format, color: ColorMode) -> ExitCode {
     if error.is_broken_pipe() {
         return CliExit::Success.into();
     }
@@ -125,6 +175,11 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     // If this fails, there is no stream left to report it on.
     drop(match format {
         Format::Json => error::json(&report, &mut io::stdout()),
+        Format::Text | Format::Quiet if console::stdout_is_terminal() => error::terminal(
+            &report.message,
+            report.hint.as_deref(),
+            &mut console::stderr(color, Rc::default()),
+        ),
         Format::Text => error::text(&report, &mut io::stderr()),
         Format::Quiet => error::quiet(&report, &mut io::stderr()),
     });

@@ -51,14 +51,9 @@ impl TerminalQuestion {
         Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
-    /// What the agent wants to do, in lines; empty if the question line has all of it.
+    /// What the agent wants to do and its options, in lines; empty if the request line has all of it.
     pub(crate) fn shown(&self) -> String {
-        if self.is_brief() {
-            return String::new();
-        }
-        // A command that is its own title is shown below, at greater length.
-        let length = if self.is_titled_by_command() { BRIEF } else { WORDS };
-        let mut shown = format!("[permission] {}\n{}", self.subject(length), self.details);
+        let mut shown = self.details.clone();
         if self.has_choice() {
             for (number, option) in (1..).zip(&self.options) {
                 shown.extend([&format!("  {number}  "), &agent_text(option.label()), "\n"]);
@@ -67,16 +62,14 @@ impl TerminalQuestion {
         visible(&shown)
     }
 
-    /// The question line.
+    /// The line that asks.
     pub(crate) fn prompt_line(&self) -> String {
         let answers = if self.has_choice() { "y/N, or a number" } else { "y/N" };
-        let subject = self.subject(if self.is_brief() { WORDS } else { BRIEF });
-        visible(&format!("[permission] Allow {subject}? ({answers}) "))
-    }
-
-    /// Whether there is nothing to show but the title.
-    fn is_brief(&self) -> bool {
-        self.details.is_empty() && !self.has_choice()
+        // A command that is its own title is shown above, at greater length.
+        if self.is_titled_by_command() {
+            return format!("Allow this command? ({answers}) ");
+        }
+        visible(&format!("Allow {}? ({answers}) ", self.subject(WORDS)))
     }
 
     fn is_titled_by_command(&self) -> bool {
@@ -139,7 +132,7 @@ impl TerminalQuestion {
 }
 
 /// What a listed request would do, in lines.
-pub(super) fn details_of(question: &PendingRequestMeta) -> String {
+pub(crate) fn details_of(question: &PendingRequestMeta) -> String {
     let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
     visible(&(shown + &too_long(&question.left_out.join(", "))))
 }

@@ -4,12 +4,13 @@
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AbsolutePath, AgentExit, AgentMemory, AgentSpec, Lifecycle, LineageRow, Record, RestoreError,
-    SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
+    AbsolutePath, AcpSessionId, AgentExit, AgentMemory, AgentSessionId, AgentSpec, Lifecycle, LineageReason,
+    LineageRow, Record, RestoreError, SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
 };
 use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
 
+use super::error::{ErrorObject, write_restore_error};
 use super::sanitize::{line, on_one_line};
 
 /// An agent, by its name and its command line.
@@ -77,7 +78,7 @@ impl<'a> From<&'a Record> for RecordObject<'a> {
             cwd: record.cwd.as_str(),
             name: name(record),
             by_id_only: record.scope.is_none(),
-            title: record.title.as_deref(),
+            title: record.info.title(),
             created_at: record.created_at,
             last_used_at: record.updated_at,
             last_seq: record.last_seq.map_or(0, |seq| seq.0),
@@ -108,7 +109,36 @@ pub(super) struct WholeRecord<'a> {
     #[serde(flatten)]
     remembered: RememberedObject,
     mcp_servers: Vec<&'a str>,
-    lineage: &'a [LineageRow],
+    lineage: Vec<LineageObject<'a>>,
+}
+
+/// One ACP session of a record.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LineageObject<'a> {
+    acpx_session_id: &'a AcpSessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_session_id: Option<&'a AgentSessionId>,
+    from: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<Timestamp>,
+    reason: LineageReason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorObject<'a>>,
+}
+
+impl<'a> From<&'a LineageRow> for LineageObject<'a> {
+    fn from(row: &'a LineageRow) -> Self {
+        let LineageRow { session, agent_session, from, to, reason, error } = row;
+        Self {
+            acpx_session_id: session,
+            agent_session_id: agent_session.as_ref(),
+            from: *from,
+            to: *to,
+            reason: *reason,
+            error: error.as_ref().map(ErrorObject::from),
+        }
+    }
 }
 
 impl<'a> WholeRecord<'a> {
@@ -130,7 +160,7 @@ impl<'a> WholeRecord<'a> {
             answered_turns: record.answered_turns,
             remembered: RememberedObject::of(record, usage),
             mcp_servers: record.mcp_servers.iter().map(|server| server.name.as_str()).collect(),
-            lineage: record.lineage.rows(),
+            lineage: record.lineage.rows().iter().map(LineageObject::from).collect(),
         }
     }
 }
@@ -187,7 +217,7 @@ pub(super) struct RememberedObject {
     usage: Option<SessionUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "write_restore_error")]
     last_restore_error: Option<RestoreError>,
 }
 

@@ -1,6 +1,6 @@
 //! Output about remote clients: where a server listens, and the tokens.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub(crate) fn token_made(secret: &str, token: &Token, console: &mut Console<'_>)
 /// Writes every token.
 pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
-        Format::Json => json_line(&TokensObject { action: "tokens", tokens }, &mut *console.out)?,
+        Format::Json => json_line(&TokensObject { action: "tokens", tokens }, &mut console.out)?,
         Format::Quiet => {
             for token in tokens {
                 writeln!(console.out, "{}", token.id)?;

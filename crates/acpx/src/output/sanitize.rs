@@ -28,6 +28,11 @@ impl<W: Write> Clean<W> {
         Self { inner, format, held: false }
     }
 
+    /// The writer below, for sequences of acpx.
+    pub(crate) fn inner(&mut self) -> &mut W {
+        &mut self.inner
+    }
+
     /// The replacement of a control character. In valid JSON, DEL and the C1 controls occur only within strings.
     fn escape(&self, code: u8) -> String {
         if self.format == Format::Json { format!("\\u{code:04x}") } else { String::new() }
@@ -77,7 +82,7 @@ pub(super) fn visible(text: &str) -> String {
 const BREAKS: [char; 8] = ['\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Text that may be an agent's, as a part of one line or column.
-pub(super) fn on_one_line(words: &str) -> String {
+pub(crate) fn on_one_line(words: &str) -> String {
     visible(&words.replace(BREAKS, " "))
 }
 
@@ -110,7 +115,7 @@ pub(super) fn shorten(text: &str, length: usize) -> String {
 }
 
 /// The first characters of a text, with an ellipsis if it is cut.
-pub(super) fn ellipsize(text: &str, characters: usize) -> String {
+pub(crate) fn ellipsize(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -13,6 +13,35 @@ use super::sanitize::one_line;
 /// How much of a value is shown.
 const LONGEST_VALUE: usize = 200;
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChoicesObject<'a> {
+    config_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    choices: &'a [String],
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+}
+
+/// Writes the values that a setting can have, the current one marked.
+pub(crate) fn setting_choices(
+    identity: &SessionIdentity,
+    config_id: &str,
+    value: Option<&str>,
+    choices: &[String],
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    let line = |choice: &String| {
+        let mark = if Some(choice.as_str()) == value { "* " } else { "  " };
+        format!("{mark}{}", one_line(choice, LONGEST_VALUE))
+    };
+    let text = choices.iter().map(line).collect::<Vec<_>>().join("\n");
+    let quiet = choices.iter().map(|choice| one_line(choice, LONGEST_VALUE)).collect::<Vec<_>>().join("\n");
+    let object = ChoicesObject { config_id, value, choices, identity };
+    console.result("setting_choices", &object, Some(&text), Some(&quiet))
+}
+
 /// A changed setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingChange<'a> {

@@ -5,8 +5,12 @@ use std::io::{self, Write};
 
 use acpx_core::model::{Record, SessionUsage, Timestamp};
 
+use super::banner::brief_path;
+use super::elapsed::{ago, now};
+use super::fields::Fields;
 use super::record::{WholeRecord, closed_at, command, memory_words, restore_error, shown_name, usage};
 use super::sanitize::line;
+use super::style::{Style, StyledWriter};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -19,8 +23,9 @@ pub(crate) fn show(
 ) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", record.id),
-        Format::Json => json_line(&WholeRecord::new(record, last_prompt, used), &mut *console.out),
-        Format::Text => text(record, last_prompt, used, &mut *console.out),
+        Format::Json => json_line(&WholeRecord::new(record, last_prompt, used), &mut console.out),
+        Format::Text if console.mode.is_terminal => terminal(record, last_prompt, used, &mut console.out),
+        Format::Text => text(record, last_prompt, used, &mut console.out),
     }?;
     console.flush()
 }
@@ -49,7 +54,7 @@ fn text(
         line(out, format_args!("additionalDirectory: {directory}"))?;
     }
     line(out, format_args!("name: {}", shown_name(record)))?;
-    line(out, format_args!("title: {}", or_dash(record.title.as_deref())))?;
+    line(out, format_args!("title: {}", or_dash(record.info.title())))?;
     line(out, format_args!("created: {}", record.created_at))?;
     line(out, format_args!("lastActivity: {}", record.updated_at))?;
     line(out, format_args!("lastPrompt: {}", or_dash(last_prompt)))?;
@@ -78,6 +83,49 @@ fn text(
         if let Some(error) = &row.error {
             line(out, format_args!("    {error}"))?;
         }
+    }
+    Ok(())
+}
+
+/// The same on a terminal, with times relative to now.
+fn terminal(
+    record: &Record,
+    last_prompt: Option<Timestamp>,
+    used: Option<&SessionUsage>,
+    out: &mut StyledWriter<'_>,
+) -> io::Result<()> {
+    let now = now();
+    let ago = |at: Timestamp| ago(at, now);
+    let run = record.agent_run.as_ref();
+    let ended = run.and_then(|run| run.ended.as_ref());
+    let mut fields = Fields::default();
+    fields.add("session", Some(&record.id));
+    fields.add("name", Some(shown_name(record)));
+    fields.add("title", record.info.title());
+    fields.add("agent", Some(command(&record.agent)));
+    fields.add("directory", Some(brief_path(record.cwd.as_path())));
+    record.additional_directories.iter().for_each(|path| fields.add("also", Some(path)));
+    fields.add("created", Some(ago(record.created_at)));
+    fields.add("last activity", Some(ago(record.updated_at)));
+    fields.add("last prompt", last_prompt.map(ago));
+    fields.add("closed", closed_at(record).map(ago));
+    let process = run.filter(|run| run.ended.is_none());
+    fields.add("process", process.map(|run| format!("{}, started {}", run.process.pid, ago(run.since))));
+    fields.add("last exit", ended.map(|exit| format!("{}, {}", exit.how, ago(exit.at))));
+    fields.add("turns", Some(record.last_turn.map_or(0, |turn| turn.0)));
+    fields.add_usage(used);
+    fields.add("memory", memory_words(record.memory));
+    fields.add(
+        "last restore",
+        record.restore_error.as_ref().map(|error| format!("{error}, {}", ago(error.at))),
+    );
+    fields.write(out)?;
+    out.styled(Style::Dim, "\nsessions of the agent, newest last\n")?;
+    for row in record.lineage.rows() {
+        let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!(" ({inner})"));
+        let (reason, session) = (row.reason.as_str(), &row.session);
+        line(out, format_args!("  {session}{inner}  {reason}, {}", ago(row.from)))?;
+        row.error.iter().try_for_each(|error| line(out, format_args!("    {error}")))?;
     }
     Ok(())
 }

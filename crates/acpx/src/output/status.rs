@@ -19,11 +19,15 @@ use acpx_core::protocol::meta::WaitReasonMeta;
 use serde::Serialize;
 
 use self::settings::SettingsObject;
+use super::banner::brief_path;
+use super::elapsed::{ago, elapsed};
+use super::fields::Fields;
 use super::question::details_of;
 use super::record::{
     AgentObject, ExitObject, RememberedObject, command, memory_words, name, restore_error, usage,
 };
 use super::sanitize::line;
+use super::style::{Style, StyledWriter};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
 
@@ -199,8 +203,9 @@ fn clock(time: Duration) -> String {
 pub(crate) fn status(snapshot: &Snapshot<'_>, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", snapshot.liveness().word()),
-        Format::Json => json_line(&object(snapshot), &mut *console.out),
-        Format::Text => text(snapshot, &mut *console.out),
+        Format::Json => json_line(&object(snapshot), &mut console.out),
+        Format::Text if console.mode.is_terminal => terminal(snapshot, &mut console.out),
+        Format::Text => text(snapshot, &mut console.out),
     }?;
     console.flush()
 }
@@ -217,7 +222,7 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
                 summary: "no session is open here",
                 agent: AgentObject::of(agent),
             };
-            json_line(&none, &mut *console.out)
+            json_line(&none, &mut console.out)
         }
         Format::Text => {
             writeln!(console.out, "session: -\nagent: {}\npid: -\nstatus: {STATUS}", command(agent))?;
@@ -372,7 +377,9 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     line(out, format_args!("agent: {}", command(&record.agent)))?;
     line(out, format_args!("pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string())))?;
     line(out, format_args!("status: {}", snapshot.liveness().word()))?;
-    settings::text(&record.settings, out)?;
+    for (name, value) in settings::rows(&record.settings) {
+        line(out, format_args!("{name}: {value}"))?;
+    }
     line(out, format_args!("uptime: {}", snapshot.uptime().unwrap_or_else(dash)))?;
     line(
         out,
@@ -415,6 +422,69 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     // Lines that npm acpx does not have follow those it has.
     line(out, format_args!("cwd: {}", record.cwd))?;
     line(out, format_args!("summary: {}", snapshot.summary()))
+}
+
+/// The same on a terminal, with times relative to now.
+fn terminal(snapshot: &Snapshot<'_>, out: &mut StyledWriter<'_>) -> io::Result<()> {
+    let (record, now) = (snapshot.record, snapshot.now);
+    let ago = |at: Timestamp| ago(at, now);
+    let liveness = snapshot.liveness();
+    let style = match liveness {
+        AgentLiveness::Running => Style::Good,
+        AgentLiveness::Dead => Style::Bad,
+        AgentLiveness::Ending | AgentLiveness::Idle => Style::Warning,
+    };
+    out.styled(style, liveness.word())?;
+    line(out, format_args!(": {}", snapshot.summary()))?;
+    let mut fields = Fields::default();
+    fields.add("session", Some(&record.id));
+    fields.add("name", name(record));
+    fields.add("agent", Some(record.agent.label()));
+    fields.add("directory", Some(brief_path(record.cwd.as_path())));
+    for (name, value) in settings::rows(&record.settings) {
+        fields.add(name, Some(value));
+    }
+    for (name, value) in settings::choices(&record.settings) {
+        fields.add(name, Some(value));
+    }
+    fields.add("last prompt", snapshot.last_prompt().map(ago));
+    fields.add_usage(snapshot.usage.as_ref());
+    let forgets = snapshot.forgets.then(|| snapshot.memory().to_owned());
+    memory_words(record.memory)
+        .into_iter()
+        .chain(forgets)
+        .for_each(|words| fields.add("memory", Some(words)));
+    fields.add(
+        "last restore",
+        record.restore_error.as_ref().map(|error| format!("{error}, {}", ago(error.at))),
+    );
+    let turn =
+        snapshot.running().map(|(turn, since)| format!("{}, for {}", turn.id, elapsed(now.since(since))));
+    fields.add("turn", turn);
+    let interrupted = snapshot.interrupted().map(|turn| {
+        format!("turn {}, accepted {}; it is not sent again by itself", turn.id, ago(turn.queued_at))
+    });
+    fields.add("interrupted", interrupted);
+    let queued = snapshot.queued().next().map(|first| {
+        let when = if snapshot.agent_lives { "" } else { "; the next prompt runs them first" };
+        format!("{}, the first {}{when}", snapshot.queued().count(), ago(first.queued_at))
+    });
+    fields.add("queued", queued);
+    let waiting = snapshot.waiting.map(|waiting| {
+        let since = Timestamp::parse(&waiting.since).map(|since| elapsed(now.since(since)));
+        format!("{}, for {}", awaited(waiting), since.unwrap_or_else(|_| "some time".to_owned()))
+    });
+    fields.add("waiting for", waiting);
+    let uptime = snapshot.uptime().map(|time| format!(", up {time}")).unwrap_or_default();
+    fields.add("process", snapshot.pid().map(|pid| format!("{pid}{uptime}")));
+    fields.add("last exit", snapshot.exit().map(|exit| format!("{}, {}", exit.how, ago(exit.at))));
+    fields.write(out)?;
+    for question in snapshot.questions {
+        out.styled(Style::Warning, "request")?;
+        line(out, format_args!(" {}: {}", question.question_id, pending::subject(question)))?;
+        out.write_all(details_of(question).as_bytes())?;
+    }
+    Ok(())
 }
 
 /// What a session waits for and since when, in words.

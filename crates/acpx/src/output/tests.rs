@@ -4,7 +4,7 @@ pub(super) mod samples;
 
 use std::path::Path;
 
-use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId};
+use acpx_core::model::{AbsolutePath, AcpSessionId, Record, RecordId, RequestId, SessionUsage};
 use acpx_core::protocol::{FileMeta, ImportMeta, ImportedRecordMeta};
 
 use self::samples::{at, bare_record, formats, mode, record, written};
@@ -75,7 +75,8 @@ fn close_cancel_and_queue_results_have_the_session_ids() {
 
 #[test]
 fn session_list_is_one_array_and_remote_rows_have_no_record_id() {
-    let (kept, closed) = (record(), bare_record());
+    let (mut kept, closed) = (record(), bare_record());
+    kept.info.usage = Some(SessionUsage { used: 7, size: 9, cost: None });
     let remote = RemoteSessionRow {
         session: AcpSessionId::new("s9").unwrap(),
         agent: "claude".to_owned(),
@@ -83,7 +84,11 @@ fn session_list_is_one_array_and_remote_rows_have_no_record_id() {
         title: Some("a\tb".to_owned()),
         updated_at: Some(at(1)),
     };
-    let rows = [ListRow::Kept(&kept), ListRow::Kept(&closed), ListRow::Remote(remote)];
+    let rows = [
+        ListRow::Kept(&kept, ListedState::Idle),
+        ListRow::Kept(&closed, ListedState::Closed),
+        ListRow::Remote(remote),
+    ];
     let text = "\
 r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude\tA title
 r1 [closed]\t[by id]\t/w\t2023-11-14T22:14:20.000Z\t./mine --acp\t-
@@ -92,10 +97,11 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
     let json = concat!(
         r#"[{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","#,
         r#""agentArgv":["npx","-y","an agent"],"cwd":"/w","name":"api","title":"A\ntitle","#,
-        r#""createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":9,"closed":false},"#,
+        r#""createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":9,"closed":false,"#,
+        r#""state":"idle","usage":{"used":7,"size":9}},"#,
         r#"{"acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","agentArgv":["./mine","--acp"],"#,
         r#""cwd":"/w","byIdOnly":true,"createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
-        r#""closed":true,"closedAt":"2023-11-14T22:14:30.000Z"},"#,
+        r#""closed":true,"closedAt":"2023-11-14T22:14:30.000Z","state":"closed"},"#,
         r#"{"acpxSessionId":"s9","cwd":"/w","title":"a\tb","updatedAt":"2023-11-14T22:13:21.000Z"}]"#,
         "\n"
     );
@@ -189,7 +195,13 @@ lineage:
     assert!(shown.contains(lines), "{shown}");
     assert!(json.contains(r#","additionalDirectories":["/a","/b\nc"],"#), "{json}");
 
-    let hostile = Record { title: Some("a\tb\nclosed: yes".to_owned()), ..record };
+    let hostile = Record {
+        info: acpx_core::model::SessionInfo {
+            title: Some("a\tb\nclosed: yes".to_owned()),
+            ..Default::default()
+        },
+        ..record
+    };
     let [shown, ..] = formats(|console| show(&hostile, None, None, console).unwrap());
     assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
 
@@ -283,14 +295,20 @@ damaged: d.json: it is not JSON
 #[test]
 fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
     let record = record();
-    let label = SessionLabel { record: &record.id, name: None, cwd: Path::new("/w") };
+    let (agent, cwd) = (&record.agent, Path::new("/w"));
+    let label = SessionLabel { record: &record.id, name: None, cwd, agent, short: "r1" };
     let said = |mode| {
         written(mode, |console| {
-            created(label, &record.agent, console);
+            created(label, console);
             prompting(label, Path::new("/w/sub/deep"), AgentReadiness::Starting, console);
             prompting(label, Path::new("/w"), AgentReadiness::Connected, console);
-            prompting(SessionLabel::of(&bare_record()), Path::new("/w"), AgentReadiness::Connected, console);
-            prompting(SessionLabel::of(&record), Path::new("/w"), AgentReadiness::Connected, console);
+            prompting(
+                SessionLabel::of(&bare_record(), "r1"),
+                Path::new("/w"),
+                AgentReadiness::Connected,
+                console,
+            );
+            prompting(SessionLabel::of(&record, "r1"), Path::new("/w"), AgentReadiness::Connected, console);
         })
     };
     let words = "\
@@ -302,7 +320,7 @@ fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
 [acpx] session [by id] (r1) · /w · agent connected
 [acpx] session api (r1) · /w · agent connected
 ";
-    let strict = OutputMode { format: Format::Json, strict: true, verbose: false };
+    let strict = OutputMode { format: Format::Json, strict: true, ..OutputMode::default() };
     assert_eq!(said(mode(Format::Text)), (String::new(), words.to_owned()));
     assert_eq!(said(mode(Format::Json)), (String::new(), words.to_owned()));
     assert_eq!(said(mode(Format::Quiet)), (String::new(), String::new()));

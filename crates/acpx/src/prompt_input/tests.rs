@@ -10,6 +10,10 @@ impl Stdin for Pipe {
         false
     }
 
+    fn arrival(&self) -> io::Result<StdinArrival> {
+        Ok(StdinArrival::Input)
+    }
+
     fn reader(&mut self) -> &mut dyn Read {
         &mut self.0
     }
@@ -20,6 +24,10 @@ struct Terminal;
 impl Stdin for Terminal {
     fn is_terminal(&self) -> bool {
         true
+    }
+
+    fn arrival(&self) -> io::Result<StdinArrival> {
+        Ok(StdinArrival::Nothing)
     }
 
     fn reader(&mut self) -> &mut dyn Read {
@@ -36,8 +44,8 @@ fn words(words: &[&str], file: Option<&str>) -> PromptWords {
 }
 
 fn blocks_of(input: &PromptWords, piped: &'static str) -> Result<String, String> {
-    let read = read(input, Path::new("/nowhere"), &mut Pipe(piped.as_bytes()));
-    read.map(|blocks| blocks.to_string()).map_err(|error| error.to_string())
+    let read = read(input, Path::new("/nowhere"), StdinUse::Ignore, &mut Pipe(piped.as_bytes()));
+    read.map(|blocks| blocks.json.to_string()).map_err(|error| error.to_string())
 }
 
 fn text(text: &str) -> String {
@@ -53,6 +61,45 @@ fn prompt_comes_from_words_or_stdin() {
     assert_eq!(blocks_of(&words(&["and", "words"], Some("-")), "piped"), Ok(both.to_string()));
 }
 
+/// An open pipe without input.
+struct SilentPipe;
+
+impl Stdin for SilentPipe {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+
+    fn arrival(&self) -> io::Result<StdinArrival> {
+        Ok(StdinArrival::Silent)
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        panic!("reading it would block")
+    }
+}
+
+#[test]
+fn stdin_is_appended_to_the_words_unless_it_is_silent() {
+    let append = |input: &PromptWords, stdin: &mut dyn Stdin| {
+        let read = read(input, Path::new("/nowhere"), StdinUse::Append, stdin);
+        read.map(|PromptBlocks { json, is_stdin_silent }| (json.to_string(), is_stdin_silent))
+            .map_err(|error| error.to_string())
+    };
+    let why = words(&["why", "this?"], None);
+    assert_eq!(append(&why, &mut Pipe(b"  a\n b\n\n")), Ok((text("why this?\n\n  a\n b"), false)));
+    assert_eq!(append(&why, &mut Pipe(b"[{}]")), Ok((text("why this?\n\n[{}]"), false)));
+    assert_eq!(append(&why, &mut Pipe(b" \n")), Ok((text("why this?"), false)));
+    assert_eq!(append(&why, &mut Terminal), Ok((text("why this?"), false)));
+    assert_eq!(append(&why, &mut SilentPipe), Ok((text("why this?"), true)));
+    assert_eq!(append(&why, &mut Pipe(b"\xff\xfe")), Err("stdin is not UTF-8 text".to_owned()));
+    assert_eq!(append(&words(&[], None), &mut Pipe(b"\xff")), Err("stdin is not UTF-8 text".to_owned()));
+    // Stdin that is an attachment is not appended.
+    let resource = PromptAttachment::Resource(STDIN.into());
+    let attached = PromptWords { attachments: vec![resource], ..why };
+    let (blocks, _) = append(&attached, &mut Pipe(b"piped")).unwrap();
+    assert!(blocks.starts_with(r#"[{"type":"text","text":"why this?"},"#), "{blocks}");
+}
+
 #[test]
 fn stdin_is_attached_as_a_file_and_read_once() {
     let along = |said: &[&str], file, attachments| PromptWords { attachments, ..words(said, file) };
@@ -66,7 +113,7 @@ fn stdin_is_attached_as_a_file_and_read_once() {
     let twice = Err("stdin is used more than once".to_owned());
     assert_eq!(blocks_of(&along(&[], Some(STDIN), vec![resource()]), "piped"), twice);
     assert_eq!(blocks_of(&along(&["see"], None, vec![resource(), resource()]), "piped"), twice);
-    let typed = read(&bare, Path::new("/"), &mut Terminal).unwrap_err();
+    let typed = read(&bare, Path::new("/"), StdinUse::Append, &mut Terminal).unwrap_err();
     assert_eq!(typed.to_string(), "a prompt is required");
 }
 
@@ -74,7 +121,10 @@ fn stdin_is_attached_as_a_file_and_read_once() {
 fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("prompt.md"), "from a file\n").unwrap();
-    let from_file = |name| read(&words(&[], Some(name)), home.path(), &mut Terminal);
+    let from_file = |name| {
+        let read = read(&words(&[], Some(name)), home.path(), StdinUse::Append, &mut Terminal);
+        read.map(|blocks| blocks.json)
+    };
     assert_eq!(&*from_file("prompt.md").unwrap(), text("from a file"));
     let missing = from_file("missing.md").unwrap_err();
     assert_eq!(
@@ -84,12 +134,12 @@ fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
     fs::write(home.path().join("empty.md"), " \n").unwrap();
     assert_eq!(from_file("empty.md").unwrap_err().to_string(), "the prompt file empty.md is empty");
     fs::write(home.path().join("bytes"), [0xff, 0xfe]).unwrap();
-    assert!(matches!(from_file("bytes"), Err(InputError::File { .. })), "what is no text is refused");
+    assert!(matches!(from_file("bytes"), Err(InputError::BinaryFile(_))), "what is no text is refused");
 }
 
 #[test]
 fn no_prompt_is_an_error_whichever_way_it_is_not_there() {
-    let missing = read(&words(&[], None), Path::new("/"), &mut Terminal).unwrap_err();
+    let missing = read(&words(&[], None), Path::new("/"), StdinUse::Append, &mut Terminal).unwrap_err();
     assert_eq!(missing.to_string(), "a prompt is required");
     assert_eq!(blocks_of(&words(&[], None), " \n"), Err("the prompt from stdin is empty".to_owned()));
     assert_eq!(blocks_of(&words(&[], Some("-")), ""), Err("the prompt from stdin is empty".to_owned()));
@@ -167,7 +217,7 @@ fn attachments_follow_the_text_and_may_be_alone() {
     let along = vec![PromptAttachment::Image("a.gif".into()), PromptAttachment::Audio("a.ogg".into())];
     let types = |words_of: &[&str], piped: &'static [u8]| {
         let input = PromptWords { attachments: along.clone(), ..words(words_of, None) };
-        let blocks = read(&input, home.path(), &mut Pipe(piped)).unwrap();
+        let blocks = read(&input, home.path(), StdinUse::Ignore, &mut Pipe(piped)).unwrap().json;
         let blocks: Vec<serde_json::Value> = serde_json::from_str(&blocks).unwrap();
         blocks.iter().map(|block| block["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };

@@ -7,6 +7,7 @@
 //!
 //! An unwritable stdout does not stop a prompt: the turn continues in the host without being shown.
 
+mod pending_notices;
 mod person;
 mod showing;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use acpx_core::client::HostClient;
 use acpx_core::host::RecordEvents;
-use acpx_core::model::{RecordId, Seq, Turn};
+use acpx_core::model::{AgentSpec, RecordId, Seq, Turn};
 use acpx_core::protocol::meta::WaitReasonAnswer;
 use acpx_core::protocol::{HostError, HostErrorResponse, HostMessage, WatchedEvent};
 use acpx_core::store::{Store, StoreError};
@@ -26,6 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use self::pending_notices::PendingNotices;
 use self::person::answered;
 use self::showing::SessionDisplay;
 use super::host_locator::HostLocator;
@@ -37,7 +39,7 @@ use crate::output::{Console, FollowView, awaited};
 use crate::terminal::prompt::TerminalPrompter;
 
 /// Shown for a prompt that is not sent at once.
-const QUEUED: &str = "the prompt is queued behind earlier turns; see acpx status and acpx pending";
+const QUEUED: &str = "the prompt is queued behind earlier turns; see acpx queue list and acpx pending";
 /// How long a cancelled turn may take to end. The host kills an agent that does not stop sooner.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for the end of a turn that can no longer be shown.
@@ -77,6 +79,8 @@ pub(crate) struct HostSession<'a> {
     unshown: Option<Seq>,
     /// The terminal where a person answers the agent's requests.
     prompter: Option<TerminalPrompter>,
+    /// The display name of the agent that was started last.
+    agent: String,
 }
 
 /// The next thing to handle.
@@ -87,6 +91,8 @@ enum HostSessionEvent {
     Waited,
     /// Stdout became unwritable.
     Unwritable,
+    /// The agent of the followed record requests something.
+    Request,
 }
 
 /// How a request ended without a reply.
@@ -173,6 +179,7 @@ impl<'a> HostSession<'a> {
             unwritable: None,
             unshown: None,
             prompter: None,
+            agent: String::new(),
         }
     }
 
@@ -192,16 +199,26 @@ impl<'a> HostSession<'a> {
 
     /// Shows watched events until the record is deleted.
     pub(crate) async fn show_events(&mut self, client: &mut HostClient) -> Result<(), HostSessionError> {
+        let mut notices = PendingNotices::default();
+        notices.expect();
         loop {
-            match self.next_event(client, None).await? {
+            match self.next_event(client, notices.due()).await? {
                 HostSessionEvent::Message(HostMessage::WatchEnded { error: None, .. }) => return Ok(()),
+                HostSessionEvent::Message(HostMessage::Answer { id, result }) if notices.is_of(&id) => {
+                    notices.show(result, self.console);
+                }
                 HostSessionEvent::Message(
                     HostMessage::WatchEnded { error: Some(refusal), .. }
                     | HostMessage::Answer { result: Err(refusal), .. },
                 ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
-                HostSessionEvent::Message(_) | HostSessionEvent::Waited => {}
+                HostSessionEvent::Request => notices.expect(),
+                HostSessionEvent::Waited => {
+                    let record = self.followed();
+                    notices.sent(self.send(client, "_acpx/pending", &record).await?);
+                }
+                HostSessionEvent::Message(_) => {}
                 HostSessionEvent::Stop(stop) => return Err(HostSessionError::Stopped(stop)),
                 HostSessionEvent::Unwritable => {
                     return self.unwritable.take().map_or(Ok(()), |error| Err(error.into()));
@@ -268,12 +285,15 @@ impl<'a> HostSession<'a> {
         client: &mut HostClient,
         method: &str,
         params: &impl Serialize,
-        agent: &str,
+        agent: &AgentSpec,
         record: Option<&str>,
     ) -> Result<Box<str>, HostSessionError> {
         self.interrupts.allow(EXPLANATION);
-        let of = record.map(|record| (record, agent));
+        self.agent = agent.label().into_owned();
+        let label = self.agent.clone();
+        let of = record.map(|record| (record, label.as_str()));
         let started = self.ask(client, method, params, waiting_for(agent), of).await;
+        self.console.stop_waiting();
         self.interrupts.allow(Duration::ZERO);
         started
     }
@@ -291,6 +311,7 @@ impl<'a> HostSession<'a> {
         let request = self.send(client, method, params).await?;
         let mut notice_at = Instant::now() + SLOW;
         let mut looking = None;
+        self.console.wait_for(&slow);
         loop {
             match self.next_event(client, Some(notice_at)).await? {
                 HostSessionEvent::Message(HostMessage::Answer { id, result }) if id == request => {
@@ -303,9 +324,9 @@ impl<'a> HostSession<'a> {
                     let notice =
                         result.ok().zip(of).and_then(|(notice, (_, agent))| wait_notice(&notice, agent));
                     slow = notice.unwrap_or(slow);
-                    self.console.banner(&slow);
+                    self.show_slow(&slow);
                 }
-                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable | HostSessionEvent::Request => {}
                 HostSessionEvent::Stop(stop) => return Err(HostSessionError::stopped(stop, &slow)),
                 HostSessionEvent::Waited => {
                     notice_at = Instant::now() + STILL_SLOW;
@@ -314,7 +335,7 @@ impl<'a> HostSession<'a> {
                             let params = json!({ "sessionId": record });
                             looking = Some(self.send(client, "_acpx/waiting", &params).await?);
                         }
-                        _ => self.console.banner(&slow),
+                        _ => self.show_slow(&slow),
                     }
                 }
             }
@@ -329,9 +350,24 @@ impl<'a> HostSession<'a> {
         params: &impl Serialize,
     ) -> Result<T, HostSessionError> {
         let slow = "waiting for the host to answer".to_owned();
-        let answer = self.ask(client, method, params, slow, None).await?;
+        let answer = self.ask(client, method, params, slow, None).await;
+        self.console.stop_waiting();
+        let answer = answer?;
         let bad = |_| HostError::BadAnswer { method: method.to_owned() };
         Ok(serde_json::from_str(&answer).map_err(bad)?)
+    }
+
+    /// Shows what takes long: as what is awaited, or as a notice.
+    fn show_slow(&mut self, words: &str) {
+        if !self.console.wait_for(words) {
+            self.console.banner(words);
+        }
+    }
+
+    /// Shows that the agent is awaited, which has the prompt.
+    fn wait_for_agent(&mut self) {
+        self.console.stop_waiting();
+        self.console.wait_for(&format!("waiting for {}", self.agent));
     }
 
     async fn send(
@@ -350,6 +386,17 @@ impl<'a> HostSession<'a> {
     /// Sends the prompt and shows the turn to its end, or returns once it is accepted. The host enforces the turn's
     /// limits, so the record has its outcome; the command stops waiting only for a host that fails to enforce them.
     pub(crate) async fn prompt(
+        &mut self,
+        client: &mut HostClient,
+        record: &str,
+        asking: &PromptSubmission,
+    ) -> Result<PromptOutcome, HostSessionError> {
+        let outcome = self.prompt_to_end(client, record, asking).await;
+        self.console.stop_waiting();
+        outcome
+    }
+
+    async fn prompt_to_end(
         &mut self,
         client: &mut HostClient,
         record: &str,
@@ -394,12 +441,13 @@ impl<'a> HostSession<'a> {
                         return Ok(PromptOutcome::Queued);
                     }
                     accepted = true;
+                    self.wait_for_agent();
                     notice_at = Some(Instant::now() + SLOW);
                 }
-                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable => {}
+                HostSessionEvent::Message(_) | HostSessionEvent::Unwritable | HostSessionEvent::Request => {}
                 HostSessionEvent::Waited if until.is_none() => {
                     if notice_at.take().is_some() && !self.has_begun() {
-                        self.console.banner(QUEUED);
+                        self.show_slow(QUEUED);
                     }
                 }
                 HostSessionEvent::Stop(InterruptReason::Terminated)
@@ -467,6 +515,7 @@ impl<'a> HostSession<'a> {
                     message = client.next() => message.ok_or(HostSessionError::Lost)?,
                     stop = self.interrupts.over() => return Ok(self.stop(stop)),
                     () = at(until) => return Ok(HostSessionEvent::Waited),
+                    () = self.console.next_frame() => continue,
                     () = sleep_until(self.silent_at) => match self.probe(client).await? {
                         Some(stop) => return Ok(HostSessionEvent::Stop(stop)),
                         None => continue,
@@ -484,10 +533,14 @@ impl<'a> HostSession<'a> {
                         return Ok(HostSessionEvent::Unwritable);
                     }
                     self.report_if_closed(&event).await?;
+                    if self.is_followed_request(&event) {
+                        return Ok(HostSessionEvent::Request);
+                    }
                 }
                 HostMessage::Question { id, params } => {
                     let flushed = self.flushed();
                     if let Some(prompter) = &mut self.prompter {
+                        self.console.stop_waiting();
                         prompter.ask(id, &params);
                     }
                     if !flushed {
@@ -569,9 +622,10 @@ async fn at(then: Option<Instant>) {
     }
 }
 
-/// Shown when an agent takes long to start.
-pub(crate) fn waiting_for(agent: &str) -> String {
-    format!("waiting for the agent {agent} to start")
+/// Shown when an agent takes long to start. `npx` downloads an agent the first time.
+pub(crate) fn waiting_for(agent: &AgentSpec) -> String {
+    let npx = if agent.program == "npx" { " (npx may download it)" } else { "" };
+    format!("waiting for the agent {} to start{npx}", agent.label())
 }
 
 /// The wait reason in the host's answer to `_acpx/waiting`; `None` if it only says that the agent is starting.

@@ -99,17 +99,21 @@ impl InterruptWatcher {
         self.allow(AGENT_END_TIMEOUT);
         let mut work = pin!(work);
         let mut notice_at = Instant::now() + SLOW;
-        loop {
+        let has_spinner = console.wait_for(slow);
+        let done = loop {
             tokio::select! {
                 biased;
-                done = &mut work => return Ok(done),
-                stop = self.over() => return Err(stop.while_doing(slow)),
-                () = sleep_until(notice_at) => {
+                done = &mut work => break Ok(done),
+                stop = self.over() => break Err(stop.while_doing(slow)),
+                () = console.next_frame() => {}
+                () = sleep_until(notice_at), if !has_spinner => {
                     console.banner(slow);
                     notice_at = Instant::now() + STILL_SLOW;
                 }
             }
-        }
+        };
+        console.stop_waiting();
+        done
     }
 
     /// The next reason to stop. The time limit counts once, every signal counts.

@@ -1,6 +1,7 @@
 //! Finds the session that a command means, in the store, without a host. A missing store has no sessions.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,12 @@ use super::host_locator::{HostLocator, own_program};
 use super::settings::CommandSettings;
 use crate::agents;
 use crate::agents::UnknownAgent;
+use crate::cli::nearest;
 use crate::config::{Config, ConfigError};
-use crate::error::{Alternatives, CliError, Intent, LostSession, NoSessionHelp, system_words};
+use crate::error::{
+    Alternatives, CliError, Intent, LostSession, NoSessionHelp, SessionMatch, SimilarSession, system_words,
+};
+use crate::output::OutputMode;
 
 /// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
@@ -47,6 +52,15 @@ impl RecordLookup {
         std::mem::forget(self);
     }
 
+    /// A session's id for this output: on a terminal as short as it can be typed, otherwise whole.
+    pub(crate) async fn short_id(&self, id: &RecordId, mode: OutputMode) -> String {
+        let short = match self.store.as_ref().filter(|_| mode.is_terminal) {
+            Some(store) => store.short_ids(vec![id.clone()]).await.ok().and_then(|mut ids| ids.pop()),
+            None => None,
+        };
+        short.unwrap_or_else(|| id.to_string())
+    }
+
     /// The store, if there is one.
     pub(crate) fn store(&self) -> Option<&SqliteStore> {
         self.store.as_ref()
@@ -68,25 +82,71 @@ impl RecordLookup {
         Ok(store.find(query).await?)
     }
 
-    /// The selected session, or else the one whose id is given as the name: commands print ids. An id finds a session
-    /// in any directory, open or closed; if an agent is typed, the session must be that agent's.
-    pub(crate) async fn selected(
+    /// The session for a prompt: the selected one, or else the one that the name refers to by id or by position, since
+    /// commands print ids. Such a reference finds a session in any directory, open or closed; if an agent is typed, the
+    /// session must be that agent's.
+    pub(crate) async fn for_prompt(
         &self,
         settings: &CommandSettings,
         which: SessionFilter,
     ) -> Result<Option<Record>, CliError> {
         match self.find(settings, which).await? {
-            None => self.by_id(settings).await,
+            None => self.by_reference(settings).await,
             found => Ok(found),
         }
     }
 
-    /// The session whose id is given as the name.
-    pub(crate) async fn by_id(&self, settings: &CommandSettings) -> Result<Option<Record>, CliError> {
+    /// The session for any other command. A person who types no agent means the default one, or else the session of
+    /// any agent here that was used last. A prompt never goes to another agent than the default one by this rule.
+    pub(crate) async fn selected(
+        &self,
+        settings: &CommandSettings,
+        which: SessionFilter,
+    ) -> Result<Option<Record>, CliError> {
+        match self.for_prompt(settings, which).await? {
+            None if !settings.agent_is_typed && settings.mode.is_for_a_person() => {
+                self.of_any_agent(settings, which).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The session of any agent with the selected name, in the nearest directory that has one: open before closed, and
+    /// the one used last.
+    async fn of_any_agent(
+        &self,
+        settings: &CommandSettings,
+        which: SessionFilter,
+    ) -> Result<Option<Record>, CliError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        for directory in ScopeDirectories::from(settings.cwd.as_path())?.directories()? {
+            let filter = RecordFilter { agent: None, real_cwd: Some(directory) };
+            let mut records = store.records(filter, None, usize::MAX).await?;
+            records.retain(|record| has_name(record, settings.session.as_ref()));
+            let open = records.iter().position(|record| record.lifecycle == Lifecycle::Open);
+            let found = open.or((which == SessionFilter::OpenOrClosed && !records.is_empty()).then_some(0));
+            if let Some(index) = found {
+                return Ok(Some(records.swap_remove(index)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The session whose id, beginning of an id or position is given as the name. With a typed agent only that agent's
+    /// sessions are counted.
+    pub(crate) async fn by_reference(&self, settings: &CommandSettings) -> Result<Option<Record>, CliError> {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
-        let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
-        let record = store.record(id).await?;
-        let record = record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. }));
+        let filter = RecordFilter {
+            agent: settings.agent_is_typed.then(|| settings.agent.key()),
+            ..RecordFilter::default()
+        };
+        let record = match referenced(store, name.as_str(), &filter).await? {
+            // Perhaps it is another agent's.
+            None if settings.agent_is_typed && position_of(name.as_str()).is_none() => {
+                referenced(store, name.as_str(), &RecordFilter::default()).await?
+            }
+            found => found,
+        };
         match record {
             Some(record) if settings.agent_is_typed && !record.agent.is_same_as(&settings.agent) => {
                 let (id, own) = (record.id.to_string(), agents::typed(&record.agent));
@@ -101,7 +161,7 @@ impl RecordLookup {
         if let Some(record) = self.selected(settings, SessionFilter::Open).await? {
             return Ok(record);
         }
-        Err(self.missing(settings, Intent::Prompt).await?)
+        Err(self.missing(settings, Intent::Use).await?)
     }
 
     /// The error for a missing open session, with the alternatives.
@@ -128,7 +188,37 @@ impl RecordLookup {
         if !lost.is_empty() {
             return Ok(Alternatives::Lost(lost.iter().map(lost_session).collect()));
         }
+        let similar = self.similar(settings).await?;
+        if !similar.is_empty() {
+            return Ok(Alternatives::Similar(similar));
+        }
         Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
+    }
+
+    /// The open sessions whose name may be meant: of this agent here, of this agent in other directories, and of other
+    /// agents here, at most one of each.
+    async fn similar(&self, settings: &CommandSettings) -> Result<Vec<SimilarSession>, CliError> {
+        let Some(typed) = settings.session.as_ref().filter(|_| id_of(settings).is_none()) else {
+            return Ok(Vec::new());
+        };
+        let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
+        let open = self.open_with(None).await?;
+        let named = open.iter().filter_map(|record| Some((record, record.scope.as_ref()?.name.as_ref()?)));
+        let of_group = |is_own: bool, is_here: bool| {
+            let of_group = |record: &Record| {
+                (record.agent.key() == settings.agent.key()) == is_own
+                    && directories.contains(&record.real_cwd) == is_here
+            };
+            let group: Vec<_> = named.clone().filter(|(record, _)| of_group(record)).collect();
+            let near = nearest(typed.as_str(), group.iter().map(|(_, name)| name.as_str()))?;
+            let (record, name) = group.into_iter().find(|(_, name)| name.as_str() == near)?;
+            let cwd = (!is_here).then(|| record.cwd.to_string());
+            Some(SimilarSession { agent: agents::typed(&record.agent), name: name.to_string(), cwd })
+        };
+        Ok([(true, true), (true, false), (false, true)]
+            .iter()
+            .filter_map(|group| of_group(group.0, group.1))
+            .collect())
     }
 
     /// Whether the name is an id that no record here ever had, of an agent that advertised listing and restoring
@@ -253,8 +343,97 @@ impl RecordLookup {
     }
 }
 
-/// The session's usage, as the agent last reported it in these events.
+/// The session that a text refers to: by its whole id, which finds any agent's session, by its position among the open
+/// sessions that match the filter, or by the beginning of its id.
+pub(crate) async fn referenced(
+    store: &SqliteStore,
+    reference: &str,
+    filter: &RecordFilter,
+) -> Result<Option<Record>, CliError> {
+    let Ok(id) = RecordId::new(reference) else { return Ok(None) };
+    if let Some(record) = store.record(id).await? {
+        return Ok(Some(record).filter(|record| !record.lifecycle.is_deleted()));
+    }
+    if let Some(position) = position_of(reference) {
+        return open_at(store, filter, position).await;
+    }
+    if reference.chars().count() < SHORTEST_PREFIX {
+        return Ok(None);
+    }
+    let mut matches =
+        store.records_by_id_prefix(filter.clone(), reference.to_owned(), LISTED_MATCHES + 1).await?;
+    match matches.len() {
+        0 | 1 => Ok(matches.pop()),
+        found => {
+            matches.truncate(LISTED_MATCHES);
+            let ids = matches.iter().map(|record| record.id.clone()).collect();
+            let short = store.short_ids(ids).await?;
+            let listed = short.into_iter().zip(&matches).map(|(id, record)| session_match(id, record));
+            let (prefix, is_cut) = (reference.to_owned(), found > LISTED_MATCHES);
+            Err(CliError::AmbiguousId { prefix, matches: listed.collect(), is_cut })
+        }
+    }
+}
+
+/// The open session at this position, counted from 1, most recently used first. Closed ones do not count: closing is
+/// no use.
+async fn open_at(
+    store: &SqliteStore,
+    filter: &RecordFilter,
+    position: NonZeroUsize,
+) -> Result<Option<Record>, CliError> {
+    let (mut left, mut after) = (position.get(), None);
+    loop {
+        let page = store.records(filter.clone(), after.take(), POSITION_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        after = Some((last.updated_at, last.id.clone()));
+        for record in page.into_iter().filter(|record| record.lifecycle == Lifecycle::Open) {
+            left -= 1;
+            if left == 0 {
+                return Ok(Some(record));
+            }
+        }
+    }
+}
+
+/// The position among the open sessions, from 1, that `@last` or a number such as `@2` means.
+pub(crate) fn position_of(reference: &str) -> Option<NonZeroUsize> {
+    match reference.strip_prefix('@')? {
+        "last" => Some(NonZeroUsize::MIN),
+        number if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whether a text is an id, or the beginning of it that is long enough.
+pub(crate) fn abbreviates(reference: &str, id: &RecordId) -> bool {
+    let is_long_enough = reference.chars().count() >= SHORTEST_PREFIX;
+    reference == id.as_str() || (is_long_enough && id.as_str().starts_with(reference))
+}
+
+pub(crate) fn session_match(id: String, record: &Record) -> SessionMatch {
+    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string);
+    SessionMatch {
+        id,
+        agent: record.agent.label().into_owned(),
+        name: name.or_else(|| record.info.title().map(str::to_owned)),
+        cwd: record.cwd.to_string(),
+    }
+}
+
+/// The fewest characters that an id can be abbreviated to. With fewer, an old id could soon be taken for another.
+pub(crate) const SHORTEST_PREFIX: usize = 6;
+/// How many records are read at a time to find one by its position.
+const POSITION_PAGE: usize = 64;
+/// How many sessions with an ambiguous prefix are listed.
+const LISTED_MATCHES: usize = 10;
+
+/// The session's usage as the record has it. A record whose usage was reported before records had it is found in its
+/// recent events.
 pub(crate) fn last_usage(record: &Record, recent: &[Event]) -> Option<SessionUsage> {
+    if record.info.usage.is_some() {
+        return record.info.usage.clone();
+    }
     let row = record.lineage.current_index();
     // A fresh session does not inherit the usage of the previous one.
     let reported = recent.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
@@ -305,10 +484,10 @@ pub(crate) fn lost_session(record: &Record) -> LostSession {
     LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
 }
 
-/// The name, if it has the form of an id: names of sessions never do.
+/// The name, if it has the form of an id or is a position: names of sessions never do.
 pub(crate) fn id_of(settings: &CommandSettings) -> Option<String> {
     let name = settings.session.as_ref()?.as_str();
-    uuid::Uuid::try_parse(name).is_ok().then(|| name.to_owned())
+    (position_of(name).is_some() || uuid::Uuid::try_parse(name).is_ok()).then(|| name.to_owned())
 }
 
 /// The error for a missing session: where it was searched, and what to do about it.

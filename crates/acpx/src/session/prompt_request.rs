@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use acpx_core::model::{
     AgentError, ErrorCode, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn,
-    TurnLimits, WakeOptions,
+    TurnError, TurnLimits, WakeOptions,
 };
 use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TurnMeta, TurnTermsMeta};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::denial::DenialContext;
 use super::host_session::PromptOutcome;
@@ -19,8 +19,8 @@ use super::settings::CommandSettings;
 use crate::cli::PromptAttachment;
 use crate::cli::Wait;
 use crate::error::InterruptReason;
-use crate::error::{CliError, CliExit, cli_hint, login_hint};
-use crate::output::{PromptResult, ResultError, ResultIds, TimeoutCause, TurnStatus};
+use crate::error::{CliError, CliExit, ErrorReport, cli_hint, login_hint};
+use crate::output::{PromptResult, ResultIds, TimeoutCause, TurnStatus};
 
 /// A prompt to be sent.
 pub(crate) struct PromptSubmission {
@@ -113,6 +113,20 @@ impl PromptSubmission {
         }
     }
 
+    /// Uses this request id, if one is given.
+    pub(crate) fn with_request(mut self, request: Option<RequestId>) -> Self {
+        self.request = request.unwrap_or(self.request);
+        self
+    }
+
+    /// Whether a turn has the same content blocks.
+    pub(crate) fn is_prompt_of(&self, turn: &Turn) -> bool {
+        let ours = serde_json::from_str::<Vec<&RawValue>>(self.blocks.get());
+        let stored = serde_json::from_str::<Vec<&RawValue>>(&turn.prompt);
+        let (Ok(ours), Ok(stored)) = (ours, stored) else { return false };
+        ours.iter().map(|block| block.get()).eq(stored.iter().map(|block| block.get()))
+    }
+
     /// Addresses the prompt to the agent of a session, which may differ from the configured one.
     pub(crate) fn for_agent(self, agent: &str) -> Self {
         Self { agent: agent.to_owned(), ..self }
@@ -161,7 +175,8 @@ impl PromptSubmission {
                     _ => TurnStatus::Failed,
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
-                let mut error = ResultError::new(refusal.code().clone(), refusal.to_string(), refusal.acp());
+                let mut error =
+                    ErrorReport::of_turn(refusal.code().clone(), refusal.to_string(), refusal.acp());
                 error.hint = cli_hint(refusal.code(), refusal.hint());
                 result.error = Some(error);
                 result.add_turn(refusal.turn()?);
@@ -187,8 +202,18 @@ impl PromptSubmission {
 impl PromptCompletion {
     /// The result of a stored turn, for a command that lost its host.
     pub(crate) fn stored(turn: &Turn, identity: SessionIdentity) -> Self {
-        let result = PromptResult::of_turn(identity.into(), turn, None).with_denial();
+        let result = PromptResult::of_turn(identity.into(), turn).with_denial();
         Self { exit: result.exit(), result }
+    }
+
+    /// Exits by the agent's stop reason where nothing else decides the exit code.
+    pub(crate) fn by_stop_reason(self, is_wanted: bool) -> Self {
+        match &self.result.stop_reason {
+            Some(reason) if is_wanted && self.exit == CliExit::Success => {
+                Self { exit: CliExit::of_stop_reason(reason), ..self }
+            }
+            _ => self,
+        }
     }
 
     fn new(mut result: PromptResult, stop: Option<InterruptReason>, agent: &str) -> Self {
@@ -202,7 +227,8 @@ impl PromptCompletion {
             }
             Some(InterruptReason::TimedOut(limit)) => {
                 result.status = TurnStatus::Failed;
-                result.error = Some(ResultError::timed_out(agent, limit));
+                let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
+                result.error = Some(ErrorReport::of_turn(code, message.into(), None));
                 Self { exit: CliExit::Timeout, result }
             }
         }
@@ -273,6 +299,7 @@ impl PromptResult {
     /// Adds what is known of the turn.
     fn add_turn(&mut self, turn: &TurnMeta) {
         self.duration_ms = turn.duration_ms;
+        self.usage = turn.usage.as_ref().and_then(|usage| to_raw_value(usage).ok()).or(self.usage.take());
         self.permissions = PermissionCount { approved: turn.approved, rejected: turn.rejected };
     }
 }
@@ -307,7 +334,7 @@ mod tests {
         let hints = |code: &str, replay| {
             let request = RequestId::new("r").unwrap();
             let mut result = PromptResult::new(ResultIds::default(), request, TurnStatus::Failed);
-            result.error = Some(ResultError::new(code.into(), "m".to_owned(), None));
+            result.error = Some(ErrorReport::of_turn(code.into(), "m".to_owned(), None));
             result.add_replay_hint(replay);
             result.error.and_then(|error| error.hint)
         };

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
-    ToolPolicy, TurnLimits, UnattendedPolicy,
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
+    TurnLimits, UnattendedPolicy,
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TurnTermsMeta};
@@ -77,7 +77,7 @@ impl LazyConfig {
     /// agent, and without the file it could select another agent's session.
     pub(crate) fn without_start(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
         self.without_file_if(options, || {
-            options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
+            options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(refers_to_a_record)
         })
     }
 
@@ -118,13 +118,13 @@ fn has_records(agent: &str) -> bool {
     found.is_ok_and(|records| !records.is_empty())
 }
 
-/// Whether a name is the id of a session of the home; false if the store cannot be read.
-fn is_id_of_a_record(name: &SessionName) -> bool {
-    let Ok(id) = RecordId::new(name.as_str()) else { return false };
+/// Whether a name refers to a session of the home by its id or its position; false if the store cannot be read.
+fn refers_to_a_record(name: &SessionName) -> bool {
     let Ok(Some(store)) = HostLocator::of_environment().and_then(|locator| locator.open_store()) else {
         return false;
     };
-    matches!(block_on(async { Ok(store.record(id).await?) }), Ok(Some(_)))
+    let filter = RecordFilter::default();
+    matches!(block_on(lookup::referenced(&store, name.as_str(), &filter)), Ok(Some(_)))
 }
 
 fn unread(error: &CliError) -> String {
@@ -388,7 +388,7 @@ pub(crate) fn mode(options: OutputArgs, config: &Config) -> Result<OutputMode, C
     if options.json_strict && format != crate::cli::Format::Json {
         return Err(UsageError::StrictWithoutJson.into());
     }
-    Ok(OutputMode { format, strict: options.json_strict, verbose: options.verbose })
+    Ok(OutputMode::of_program(format, options))
 }
 
 /// The selected agent. A remote one needs a secure URL.
@@ -426,7 +426,12 @@ pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
 /// The warning about unknown keys in the configuration, if there are any: at the top level, and of one agent or of all.
 pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String> {
     let keys = config.unknown_keys(agent);
-    (!keys.is_empty()).then(|| format!("{}: nothing reads {}", config.file.display(), keys.join(", ")))
+    let named = |key: &&str| match Config::similar_key(key) {
+        Some(near) => format!("{key} (did you mean {near}?)"),
+        None => (*key).to_owned(),
+    };
+    let named: Vec<String> = keys.iter().map(named).collect();
+    (!named.is_empty()).then(|| format!("{}: nothing reads {}", config.file.display(), named.join(", ")))
 }
 
 /// The name of the selected agent, unless it is given as a command line.

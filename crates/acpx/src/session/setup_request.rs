@@ -173,6 +173,44 @@ pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> 
     serde_json::from_value(value?.clone()).ok()
 }
 
+/// The values that an option can have, by id or category, or those of the mode; `None` if the reply has no such option.
+pub(crate) fn choices(answer: &str, word: &str) -> Option<Vec<String>> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    let options = || answer["configOptions"].as_array().into_iter().flatten();
+    let by = |member: &str| options().find(|option| option[member] == word);
+    let ids = |list: &Value, member: &str| -> Option<Vec<String>> {
+        let text = |item: &Value| item[member].as_str().map(str::to_owned);
+        Some(list.as_array()?.iter().filter_map(text).collect())
+    };
+    if let Some(option) = by("id").or_else(|| by("category")) {
+        if option["type"] == "boolean" {
+            return Some(vec!["true".to_owned(), "false".to_owned()]);
+        }
+        // The values may be in groups.
+        let items = option["options"].as_array()?;
+        let values = items.iter().flat_map(|item| match item["options"].as_array() {
+            Some(group) => group.clone(),
+            None => vec![item.clone()],
+        });
+        return ids(&Value::Array(values.collect()), "value");
+    }
+    match word {
+        "mode" => ids(&answer["modes"]["availableModes"], "id"),
+        "model" => ids(&answer["models"]["availableModels"], "modelId"),
+        _ => None,
+    }
+}
+
+/// The words for the options of a reply.
+pub(crate) fn option_words(answer: &str) -> Vec<Box<str>> {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    let own = answer["configOptions"].as_array().into_iter().flatten();
+    let own = own.filter_map(|option| option["id"].as_str().map(Into::into));
+    let beside = [("modes", "mode"), ("models", "model")];
+    let beside = beside.iter().filter(|(list, _)| answer[list].is_object()).map(|(_, word)| (*word).into());
+    beside.chain(own).collect()
+}
+
 /// Reports requested settings for which the agent shows another value.
 pub(crate) fn report_applied_settings(wanted: &[SettingMeta], answer: &str, console: &mut Console<'_>) {
     for SettingMeta { option, value } in wanted {

@@ -16,7 +16,7 @@ use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
 use super::host_locator::{HostLocator, block_on};
 use super::host_session::HostSession;
-use super::lookup::ScopeDirectories;
+use super::lookup::{ScopeDirectories, abbreviates};
 use super::settings::CommandSettings;
 use crate::agents::name_of;
 use crate::error::CliError;
@@ -74,7 +74,7 @@ async fn is_meant(
     settings: &CommandSettings,
     store: Option<&SqliteStore>,
 ) -> Result<bool, CliError> {
-    if settings.session.as_ref().is_some_and(|name| name.as_str() == held.record.as_str()) {
+    if settings.session.as_ref().is_some_and(|name| abbreviates(name.as_str(), &held.record)) {
         return Ok(true);
     }
     let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;

@@ -74,14 +74,6 @@ impl TerminalDialog {
         }
     }
 
-    /// The label of its lines.
-    fn mark(&self) -> &'static str {
-        match self {
-            Self::Permission(_) => "[permission]",
-            Self::Form(_) => "[question]",
-        }
-    }
-
     fn is_secret(&self) -> bool {
         matches!(self, Self::Form(form) if form.is_secret())
     }
@@ -94,14 +86,12 @@ impl TerminalDialog {
         match self {
             Self::Permission(question) => match question.reply(line) {
                 TerminalPermissionReply::Answer(answer) => TerminalInputOutcome::Answer(answer),
-                TerminalPermissionReply::Again(words) => {
-                    TerminalInputOutcome::Ask(format!("[permission] {words}\n"))
-                }
+                TerminalPermissionReply::Again(words) => TerminalInputOutcome::Ask(format!("{words}\n")),
             },
             Self::Form(form) => match form.reply(line) {
                 FormReply::Answer(answer) => TerminalInputOutcome::Answer(answer),
                 FormReply::Next => TerminalInputOutcome::Ask(String::new()),
-                FormReply::Again(words) => TerminalInputOutcome::Ask(format!("[question] {words}\n")),
+                FormReply::Again(words) => TerminalInputOutcome::Ask(format!("{words}\n")),
             },
         }
     }
@@ -139,35 +129,35 @@ impl TerminalPrompter {
     /// Withdraws a question. One that was not shown disappears silently.
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
-        if let Some((_, dialog)) = self.open.take_if(|(open, _)| open == id) {
-            self.dismiss(&dialog, "withdrawn: another client answered it, or its turn is over");
+        if self.open.take_if(|(open, _)| open == id).is_some() {
+            self.dismiss("The request is withdrawn: another client answered it, or its turn is over");
         }
         self.next();
     }
 
     /// Withdraws all questions, because their host disconnected.
     pub(crate) fn withdraw_all(&mut self) {
-        self.clear("withdrawn: the host that asked went away");
+        self.clear("The request is withdrawn: its host went away");
     }
 
     /// Drops the questions of a turn that was cancelled or timed out.
     pub(crate) fn cancel(&mut self) {
-        self.clear("cancelled with its turn");
+        self.clear("The request is cancelled with its turn");
     }
 
     fn clear(&mut self, words: &str) {
         self.waiting.clear();
         self.settled.clear();
-        if let Some((_, dialog)) = self.open.take() {
-            self.dismiss(&dialog, words);
+        if self.open.take().is_some() {
+            self.dismiss(words);
         }
     }
 
     /// Shows why a question takes no more answers.
-    fn dismiss(&mut self, dialog: &TerminalDialog, words: &str) {
+    fn dismiss(&mut self, words: &str) {
         self.terminal.hide(false);
         self.terminal.forget();
-        self.terminal.write(&format!("\n{} {words}\n", dialog.mark()));
+        self.terminal.write(&format!("\n{words}\n"));
     }
 
     /// The next answer; pending while nothing is asked.
@@ -205,18 +195,19 @@ impl TerminalPrompter {
         }
     }
 
-    /// Asks the next question, after an answer was sent.
-    pub(crate) fn next(&mut self) {
+    /// Asks the next question, after an answer was sent. Returns whether one is open.
+    pub(crate) fn next(&mut self) -> bool {
         if self.open.is_some() {
-            return;
+            return true;
         }
-        let Some((id, question)) = self.waiting.pop_front() else { return };
+        let Some((id, question)) = self.waiting.pop_front() else { return false };
         // Earlier input does not answer this question.
         self.terminal.forget();
         self.terminal.hide(question.is_secret());
         self.terminal.write(&format!("\n{}{}", question.shown(), question.prompt_line()));
         self.is_covered = false;
         self.open = Some((id, question));
+        true
     }
 
     /// Asks again if other output was shown since.
@@ -242,7 +233,7 @@ impl TerminalPrompter {
             }
         }
         if let Some((id, dialog)) = self.open.take_if(|(_, dialog)| answer(dialog).is_some()) {
-            self.dismiss(&dialog, "the agent reports that it is done");
+            self.dismiss("The agent reports that it is done");
             self.settled.extend(answer(&dialog).map(|answer| (id, answer)));
         }
     }

@@ -97,6 +97,13 @@ impl ControllingTerminal {
         tcgetattr(&self.output).is_err()
     }
 
+    /// Shows a question and reads a line; `None` at the end of input. Earlier input does not answer it.
+    pub(crate) async fn ask(&mut self, question: &str) -> Option<String> {
+        self.forget();
+        self.write(question);
+        self.line().await.ok().flatten()
+    }
+
     /// The next typed line; `None` at the end of input. A partial line survives if this is dropped.
     pub(crate) async fn line(&mut self) -> io::Result<Option<String>> {
         loop {

@@ -105,6 +105,7 @@ impl Place {
             .current_dir(self.work())
             .env("ACPX_HOME", self.acpx_home())
             .env("XDG_RUNTIME_DIR", self.home.join("run"))
+            .env("NO_COLOR", "1")
             .env_remove("ACPX_TAG")
             .stdin(Stdio::null());
         command

@@ -1,7 +1,74 @@
-//! The identity contract, as a check of one line of JSON output: the canonical names, nothing unknown said as
-//! null, no `id` and no bare `sessionId` among the keys that are ours.
+//! The contract of JSON output, as a check of one line: the object has the members of its schema and no others, the
+//! canonical names of ids, nothing unknown said as null, no `id` and no bare `sessionId` among the keys that are ours.
+
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
+
+use crate::acpx::Place;
+
+/// The schemas that the program prints.
+static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
+    let printed = Place::new().ok(&["--format", "json", "schema"]);
+    serde_json::from_str(&printed).unwrap()
+});
+
+/// Checks an object against the schema of this name.
+pub(crate) fn validate(name: &str, object: &Value) {
+    let schema = &SCHEMAS["$defs"][name];
+    assert!(schema.is_object(), "there is no schema {name}: {object}");
+    validate_value(schema, object, name);
+}
+
+/// Checks a value with the keywords that the schemas use. Unlike the schemas, it allows no members that they lack.
+fn validate_value(schema: &Value, value: &Value, place: &str) {
+    for (keyword, wanted) in schema.as_object().unwrap() {
+        match keyword.as_str() {
+            "$ref" => {
+                let name = wanted.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
+                validate_value(&SCHEMAS["$defs"][name], value, place);
+            }
+            "const" => assert_eq!(value, wanted, "{place}"),
+            "type" => {
+                let is = |kind: &Value| kind == type_of(value);
+                assert!(
+                    wanted.as_array().map_or(is(wanted), |kinds| kinds.iter().any(is)),
+                    "{place}: {value}"
+                );
+            }
+            "properties" => {
+                for (member, value) in value.as_object().unwrap() {
+                    let schema =
+                        wanted.get(member).unwrap_or_else(|| panic!("{place} lacks {member}: {value}"));
+                    validate_value(schema, value, &format!("{place}.{member}"));
+                }
+            }
+            "required" => {
+                for member in wanted.as_array().unwrap().iter().filter_map(Value::as_str) {
+                    assert!(value.get(member).is_some(), "{place} without {member}: {value}");
+                }
+            }
+            "items" => {
+                for item in value.as_array().unwrap() {
+                    validate_value(wanted, item, &format!("{place}[]"));
+                }
+            }
+            "format" | "description" => {}
+            other => panic!("{place} has the unknown keyword {other}"),
+        }
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
 
 /// Names that other programs, or earlier ones, have for the three ids.
 const FOREIGN: [&str; 6] =
@@ -9,12 +76,14 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 10] = [
+const ABOUT_NONE: [&str; 12] = [
     "auth_methods",
     "host_status",
     "host_stopped",
     "host_restarted",
     "pending",
+    "queue",
+    "queue_dropped",
     "sessions_migrated",
     "serving",
     "token_created",
@@ -25,12 +94,23 @@ const ABOUT_NONE: [&str; 10] = [
 /// Checks a line of stdout. Messages exchanged with the agent keep the protocol's names.
 pub(crate) fn check(line: &Value) {
     match line {
-        Value::Array(rows) => rows.iter().for_each(about_a_session),
-        Value::Object(object) if object.contains_key("jsonrpc") => envelope(object),
+        Value::Array(rows) => {
+            rows.iter().for_each(about_a_session);
+            for row in rows {
+                validate("record", row);
+            }
+        }
+        Value::Object(object) if object.contains_key("jsonrpc") => {
+            envelope(object);
+            if line["error"]["data"].get("acpxCode").is_some() {
+                validate("error", line);
+            }
+        }
         // A page of an agent's own list.
         Value::Object(object) if object.get("source").is_some_and(|source| source == "agent") => {
             names(line);
-            check(&object["sessions"]);
+            object["sessions"].as_array().unwrap().iter().for_each(about_a_session);
+            validate("agent_sessions", line);
         }
         Value::Object(object) => {
             let action = object.get("action").and_then(Value::as_str).unwrap_or_default();
@@ -41,6 +121,8 @@ pub(crate) fn check(line: &Value) {
             } else {
                 about_a_session(line);
             }
+            let without_action = if object.contains_key("entries") { "history" } else { "record" };
+            validate(if action.is_empty() { without_action } else { action }, line);
         }
         other => panic!("neither an object nor an array: {other}"),
     }

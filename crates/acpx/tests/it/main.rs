@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod acpx;
+mod attach;
 mod cli;
 mod contract;
 mod demo;
@@ -11,14 +12,17 @@ mod demo_restore;
 mod demo_with_sdk;
 mod demo_with_sdk_v2;
 mod editor;
+mod first_minute;
 mod mcp;
 mod npm_sdk;
 mod performance;
+mod picker;
 mod python_sdk;
 mod read_commands;
 mod reference;
 mod remote;
 mod restore_with_demo;
+mod session_list;
 mod soak;
 mod started_process;
 mod terminal;

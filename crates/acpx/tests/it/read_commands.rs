@@ -34,7 +34,7 @@ fn record(id: &str, name: Option<&str>, directory: &Path) -> Record {
         additional_directories: Vec::new(),
         cwd,
         mcp_servers: Vec::new(),
-        title: None,
+        info: acpx_core::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage,
         agent_run: None,

@@ -1,12 +1,13 @@
 //! Checks `cli.md`, `configuration.md` and `json.md` of `docs/reference/` against the program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::acpx::{Place, eventually};
+use crate::contract::validate;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -94,41 +95,19 @@ fn configuration_example_is_accepted_and_has_only_known_keys() {
     }
 }
 
-/// The members of each object on the page, and whether each may be absent.
-fn objects(page: &str) -> BTreeMap<&str, BTreeMap<&str, bool>> {
-    let headings = page.lines().filter_map(|line| line.strip_prefix("### "));
-    headings
-        .map(|name| {
-            let cells = members(section(page, &format!("### {name}")));
-            (name, cells.into_iter().map(|cell| (cell.trim_end_matches('?'), cell.ends_with('?'))).collect())
-        })
-        .collect()
-}
-
-const IDS: [&str; 3] = ["acpxRecordId", "acpxSessionId", "agentSessionId"];
-
-/// Compares an object with the table of its section.
-fn check(name: &str, object: &Value, objects: &BTreeMap<&str, BTreeMap<&str, bool>>) {
-    let known = objects.get(name).unwrap_or_else(|| panic!("the page lacks {name}: {object}"));
-    let object = object.as_object().expect("an object");
-    let has_session = object.get("status").is_none_or(|status| status != "no-session");
-    for member in object.keys().filter(|key| *key != "action" && !IDS.contains(&key.as_str())) {
-        assert!(known.contains_key(member.as_str()), "{name} lacks {member}");
-    }
-    for (member, _) in known.iter().filter(|(_, optional)| !**optional && has_session) {
-        assert!(object.contains_key(*member), "{name} without {member}: {object:?}");
-    }
+/// The objects that the page describes.
+fn objects(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("### ")).collect()
 }
 
 #[test]
 fn json_page_examples_have_the_members_of_their_tables() {
     let page = read("docs/reference/json.md");
-    let objects = objects(&page);
-    for name in objects.keys() {
+    for name in objects(&page) {
         let example = fenced(section(&page, &format!("### {name}")), "json").expect("an example");
         let example: Value = serde_json::from_str(example).unwrap();
-        assert_eq!(example["action"].as_str().unwrap_or(name), *name);
-        check(name, &example, &objects);
+        assert_eq!(example["action"].as_str().unwrap_or(name), name);
+        validate(name, &example);
     }
 }
 
@@ -144,15 +123,14 @@ fn json_page_names_every_action_of_the_output() {
         }
         let text = fs::read_to_string(&path).unwrap();
         for action in text.split("action: \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)) {
-            assert!(objects.contains_key(action), "{action} of {}", path.display());
+            assert!(objects.contains(&action), "{action} of {}", path.display());
         }
     }
 }
 
+// `json_lines` validates every line against the schemas, which are made from the page.
 #[test]
 fn json_output_of_commands_matches_the_page() {
-    let page = read("docs/reference/json.md");
-    let objects = objects(&page);
     let place = Place::new();
     let lines: [&[&str]; 22] = [
         &["demo", "status"],
@@ -179,16 +157,14 @@ fn json_output_of_commands_matches_the_page() {
         &["host", "stop"],
     ];
     for line in lines {
-        run(&place, line, &objects);
+        place.json_lines(line);
     }
 }
 
 #[test]
 fn json_output_about_requests_lineage_and_tokens_matches_the_page() {
-    let page = read("docs/reference/json.md");
-    let objects = objects(&page);
     let place = Place::new();
-    let run = |line: &[&str]| run(&place, line, &objects);
+    let run = |line: &[&str]| place.json(line);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let first = text(&run(&["demo", "sessions", "new"])["acpxSessionId"]);
     run(&["--non-interactive-permissions", "wait", "demo", "--no-wait", "permission"]);
@@ -203,21 +179,4 @@ fn json_output_about_requests_lineage_and_tokens_matches_the_page() {
     run(&["token", "revoke", &token]);
     run(&["host", "restart"]);
     run(&["demo", "sessions", "delete"]);
-}
-
-/// Runs a command, checks every line of its output and returns the last one.
-fn run(place: &Place, line: &[&str], objects: &BTreeMap<&str, BTreeMap<&str, bool>>) -> Value {
-    let values = place.json_lines(line);
-    for value in &values {
-        match (value, value["action"].as_str()) {
-            (Value::Array(rows), _) => rows.iter().for_each(|row| check("record", row, objects)),
-            (_, Some(action)) => check(action, value, objects),
-            (Value::Object(object), None) if object.contains_key("jsonrpc") => {}
-            (_, None) => {
-                let name = if value["entries"].is_array() { "history" } else { "record" };
-                check(name, value, objects);
-            }
-        }
-    }
-    values.last().cloned().unwrap_or_default()
 }

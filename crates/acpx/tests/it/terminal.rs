@@ -7,10 +7,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long something may take to be shown. Only a test that fails waits for so long.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -26,17 +27,25 @@ pub(crate) struct OnTerminal {
     shown: String,
     /// All that was shown.
     pub(crate) seen: String,
+    /// What a person sees of it.
+    emulator: vt100::Parser,
 }
 
 impl OnTerminal {
     /// Starts a command as the leader of a session that the terminal controls, so that Ctrl-C reaches it.
     pub(crate) fn start(inner: &Command) -> Self {
+        Self::sized(inner, 80, 24)
+    }
+
+    /// The same on a terminal of this size.
+    pub(crate) fn sized(inner: &Command, columns: u16, rows: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
         let slave = File::options().read(true).write(true).custom_flags(flags).open(name).unwrap();
+        set_size(&master, columns, rows);
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait"]).arg(inner.get_program()).args(inner.get_args());
         command.current_dir(inner.get_current_dir().unwrap());
@@ -50,7 +59,43 @@ impl OnTerminal {
         let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
         let keyboard = File::from(master);
         let screen = screen(keyboard.try_clone().unwrap());
-        Self { child, keyboard, screen, shown: String::new(), seen: String::new() }
+        Self {
+            child,
+            keyboard,
+            screen,
+            shown: String::new(),
+            seen: String::new(),
+            emulator: emulator(columns, rows),
+        }
+    }
+
+    /// Waits until the screen looks like this; its rows.
+    pub(crate) fn wait_until(&mut self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            let rows = self.rows();
+            if is_so(&rows) {
+                return rows;
+            }
+            let piece = self.screen.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let piece = piece.unwrap_or_else(|error| panic!("{what}, {error}: {rows:#?}"));
+            self.take(&piece);
+        }
+    }
+
+    /// The rows of the screen, without the empty ones at its end.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let screen = self.emulator.screen();
+        let rows = screen.rows(0, screen.size().1.get()).map(|row| row.trim_end().to_owned());
+        let mut rows: Vec<String> = rows.collect();
+        rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
+        rows
+    }
+
+    /// Gives the terminal another size.
+    pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
+        set_size(&self.keyboard, columns, rows);
+        self.emulator.screen_mut().set_size(rows.try_into().unwrap(), columns.try_into().unwrap());
     }
 
     /// Starts what a shell makes of a line, with `$0` as the program.
@@ -98,11 +143,30 @@ impl OnTerminal {
     }
 
     fn take(&mut self, piece: &str) {
+        self.emulator.process(piece.as_bytes());
         // A terminal ends its lines in its own way.
         let piece = piece.replace('\r', "");
         self.shown.push_str(&piece);
         self.seen.push_str(&piece);
     }
+}
+
+#[test]
+fn demo_agent_started_by_hand_tells_how_to_prompt_it() {
+    let place = crate::acpx::Place::new();
+    let mut terminal = OnTerminal::start(&place.command(&["demo-agent"]));
+    terminal.wait_for("to talk to it, run acpx demo 'hello'");
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+}
+
+fn set_size(terminal: impl std::os::fd::AsFd, columns: u16, rows: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+fn emulator(columns: u16, rows: u16) -> vt100::Parser {
+    vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 1000)
 }
 
 /// What is shown, piece by piece. When nobody has the terminal open any more, reading it fails.

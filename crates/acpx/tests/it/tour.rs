@@ -4,6 +4,9 @@ use std::process::Command;
 
 use acpx_testkit::TempHome;
 
+#[cfg(target_os = "linux")]
+use crate::terminal::OnTerminal;
+
 fn tour(arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_acpx")).arg("tour").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -56,4 +59,37 @@ fn tour_keeps_its_files_only_on_request() {
         kept.display()
     );
     assert_eq!(complaints, expected);
+}
+
+/// The tour on a terminal, with a directory for temporary files of its own.
+#[cfg(target_os = "linux")]
+fn on_terminal(files: &TempHome) -> OnTerminal {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_acpx"));
+    command.arg("tour").env("TMPDIR", files.join("")).current_dir(files.join(""));
+    OnTerminal::start(&command)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tour_steps_with_enter_on_a_terminal_and_removes_its_files() {
+    let files = TempHome::new();
+    let left = || {
+        let entries = std::fs::read_dir(files.join("")).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name.to_string_lossy().starts_with(".tmp")).count()
+    };
+    let mut terminal = on_terminal(&files);
+    for step in 1..=5 {
+        terminal.wait_for(&format!("{step}. "));
+        terminal.wait_for("Enter shows the next step, q ends the tour: ");
+        terminal.type_in("\n");
+    }
+    terminal.wait_for("That was everything");
+    assert_eq!((terminal.done(), left()), (Some(0), 0), "{}", terminal.seen);
+    for (typed, code) in [("q\n", 0), ("\u{4}", 0), ("\u{3}", 130)] {
+        let mut terminal = on_terminal(&files);
+        terminal.wait_for("q ends the tour: ");
+        terminal.type_in(typed);
+        assert_eq!((terminal.done(), left()), (Some(code), 0), "{typed:?}: {}", terminal.seen);
+        assert!(!terminal.seen.contains("2. Two prompts"), "{}", terminal.seen);
+    }
 }

@@ -22,7 +22,7 @@ fn usage_error_exits_with_2_and_prints_text_or_json() {
     );
     let text = Done { out: String::new(), err: format!("acpx: {message}\nhint: {hint}\n"), code: Some(2) };
     assert_eq!(place.acpx(&["claude", "exec", "--bogus", "hi"]), text);
-    let quiet = format!("[acpx] error: USAGE [USAGE] {message}\n");
+    let quiet = format!("[acpx] error: USAGE {message}\n");
     let found = place.acpx(&["--format", "quiet", "status", "--bogus"]);
     assert_eq!(found, Done { out: String::new(), err: quiet, code: Some(2) });
     for (line, hint) in [
@@ -63,7 +63,7 @@ fn unknown_word_is_never_an_agent() {
 fn a_name_that_cannot_be_is_refused_with_what_would_do() {
     let place = Place::new();
     for (name, hint) in [
-        ("new\nline", "use a name without control characters"),
+        ("new\nline", "remove its control characters"),
         (" ", "leave the name out for the directory's unnamed session"),
     ] {
         let (code, told, exit) =
@@ -104,7 +104,7 @@ fn help_and_version_need_neither_a_home_nor_a_configuration() {
         assert_eq!(run(line), version);
     }
     for line in [&["--help"][..], &["help"], &["claude", "--help"]] {
-        assert!(run(line).contains("acpx claude sessions new"), "{line:?}");
+        assert!(run(line).contains("acpx claude 'fix the tests' "), "{line:?}");
     }
     assert!(run(&["help", "sessions"]).contains("ensure"));
     let mut broken = Command::new(env!("CARGO_BIN_EXE_acpx"));

@@ -26,7 +26,7 @@ pub(crate) fn record(number: usize) -> Record {
         additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
-        title: None,
+        info: acpx_core::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session, None, at(0)),
         agent_run: None,

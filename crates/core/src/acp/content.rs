@@ -9,6 +9,7 @@ mod tool_call;
 mod v2;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,6 +26,13 @@ pub(crate) use tool_call::MAX_MEMBER_BYTES;
 pub use tool_call::ToolCallSnapshot;
 pub use v2::update_v2;
 pub(crate) use v2::{StateUpdate, has_background, idle_meta, state_update};
+
+/// A `session/update` of ours with a title that the user chose.
+pub(crate) fn title_line(session: &AcpSessionId, title: &str) -> Arc<str> {
+    let update = serde_json::json!({ "sessionUpdate": "session_info_update", "title": title });
+    let params = serde_json::json!({ "sessionId": session.as_str(), "update": update });
+    serde_json::json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string().into()
+}
 
 /// What an event contributes to its conversation.
 pub fn content(event: &Event) -> Content {

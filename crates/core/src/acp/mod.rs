@@ -23,7 +23,7 @@ pub(crate) mod settings;
 
 pub use capabilities::{AgentInfo, Capabilities, PromptContent};
 pub(crate) use content::{MAX_MEMBER_BYTES, carried_block, carried_words};
-pub(crate) use content::{StateUpdate, has_background, idle_meta, state_update};
+pub(crate) use content::{StateUpdate, has_background, idle_meta, state_update, title_line};
 pub use content::{
     ToolCallSnapshot, block_words, blocks_words, content, prompt_text, prompt_words, update, update_v2,
 };

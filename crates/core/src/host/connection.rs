@@ -183,6 +183,13 @@ impl Connection {
         }
     }
 
+    /// The session of a record that this client may see. Its agent is not started.
+    pub(super) async fn session(&self, record: &RecordId) -> Result<Session, CallError> {
+        self.check_visible(record).await?;
+        let session = self.host.engine.attach(record, &RestoreSession::unchanged()).await;
+        session.map_err(|error| self.refused(&error))
+    }
+
     /// Reserves quota for a session with an agent. A session that is already counted needs none. An error if the client
     /// has reached its limit.
     pub(super) async fn reserve_slot(&self, known: Option<&RecordId>) -> Result<QuotaPermit, CallError> {

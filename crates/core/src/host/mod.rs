@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use attach::replay::{CursorError, RecordEvents};
 pub use process::import::import_alone;
 pub use process::run::{HostSetup, RunError, run};
+pub use session::queue::open_prompts;
 pub use session::title::title;
 
 use crate::acp::agent::CallError;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentRequestId, Fact, ForwardId, Lifecycle, Lineage, LineageReason, Permit,
-    RecordSettings, ReplayVerdict, RequestId, RestoreError, Setting, Turn, TurnId,
+    RecordSettings, ReplayVerdict, RequestId, RestoreError, SessionUsage, Setting, Turn, TurnId,
 };
 
 use super::{Deadline, ForwardedRequest};
@@ -36,6 +36,13 @@ pub(crate) enum Effect {
     SaveLineage(Lineage),
     /// Persist the title that the agent reported.
     SaveTitle(Option<Box<str>>),
+    /// Persist the usage that the agent reported.
+    SaveUsage {
+        /// The usage.
+        usage: SessionUsage,
+        /// Whether the last known cost stays.
+        cost_stands: bool,
+    },
     /// Persist the chosen and the current settings.
     SaveSettings(RecordSettings),
     /// Persist why the last restore failed, or clear it because the agent has the session again.

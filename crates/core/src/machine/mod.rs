@@ -67,6 +67,8 @@ struct ConversationProgress {
     is_prompted: bool,
     /// For comparison with the agent's list.
     last_message_at: Option<Timestamp>,
+    /// Whether the user chose a title, so that clients do not see the agent's.
+    has_user_title: bool,
 }
 
 /// The agent's work outside the turns of clients.
@@ -156,12 +158,18 @@ impl SessionMachine {
                 is_answered: record.answered_turns > 0,
                 is_prompted: record.last_turn.is_some(),
                 last_message_at: None,
+                has_user_title: record.info.user_title.is_some(),
             },
             restore_error: record.restore_error.clone(),
             lifecycle: record.lifecycle,
             config: SessionConfig::of_record(record.settings.clone()),
             ..Self::new(record.agent.label())
         }
+    }
+
+    /// Notes that the user chose a title.
+    pub(crate) fn note_user_title(&mut self) {
+        self.progress.has_user_title = true;
     }
 
     /// Applies an input and returns its effects, in order.
@@ -277,6 +285,11 @@ impl SessionMachine {
             MachineState::Prompting(PromptTurn { turn, stopping: None, .. }) => Some(turn),
             _ => None,
         }
+    }
+
+    /// How many prompts are queued.
+    pub(crate) fn queued_count(&self) -> usize {
+        self.turns.queued.len()
     }
 
     /// The next queued prompt.

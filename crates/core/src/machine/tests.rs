@@ -202,7 +202,7 @@ fn kept(answered: u64) -> SessionMachine {
         additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
-        title: None,
+        info: crate::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
         agent_run: None,

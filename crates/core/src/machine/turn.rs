@@ -342,8 +342,17 @@ impl SessionMachine {
         if self.has_no_process() {
             return;
         }
-        if let Update::Title(title) = update {
-            self.emit(Effect::SaveTitle(title.clone()));
+        match update {
+            Update::Title(title) => {
+                self.emit(Effect::SaveTitle(title.clone()));
+                if self.progress.has_user_title {
+                    return self.emit(Effect::PersistReplay(body));
+                }
+            }
+            Update::Usage { usage, cost_stands } => {
+                self.emit(Effect::SaveUsage { usage: usage.clone(), cost_stands: *cost_stands });
+            }
+            _ => {}
         }
         match &mut self.state {
             MachineState::Starting(StartPhase::Restoring(_)) => self.on_replayed_update(update, body),

@@ -190,14 +190,17 @@ error_codes! {
         => "check whether the agent or its model is stalled, or allow a longer silence; the next prompt continues",
            "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout";
     Interrupted "INTERRUPTED" Runtime => "the output until then is kept; prompt again to continue";
+    NoPrompt "NO_PROMPT" NoSession
+        => "list the queued prompts; one that has ended is not there",
+           "acpx queue list shows the queued prompts; one that has ended is not there";
     NoSession "NO_SESSION" NoSession => "acpx sessions list shows the sessions there are";
     NotInLineage "NOT_IN_LINEAGE" Runtime
         => "acpx sessions show ID lists the ACP sessions that the record has had";
     QueueFull "QUEUE_FULL" Runtime retry => AFTER_TURN;
     QueueTimeout "QUEUE_TIMEOUT" Timeout retry
         => "cancel a turn that came before it, or give the prompt more time",
-           "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more \
-            time with --timeout";
+           "acpx status -s ID shows what it waited for, and acpx cancel -s ID stops a turn that came before it; or give \
+            it more time with --timeout";
     RequestExists "REQUEST_EXISTS" Runtime => "give each prompt a request id of its own";
     SessionBusy "SESSION_BUSY" Runtime retry => AFTER_TURN;
     SessionBusyElsewhere "SESSION_BUSY_ELSEWHERE" Runtime retry
@@ -262,6 +265,7 @@ error_codes! {
     NoQuestion "NO_QUESTION" NoSession
         => "choose one of the listed ones; one that was answered or withdrawn is closed",
            "acpx pending lists the open ones; one that was answered or withdrawn is closed";
+    NoTurn "NO_TURN" NoSession => "acpx sessions history shows the turns that the session has had";
     NotAllowed "NOT_ALLOWED" Runtime => "do it from outside the agent";
     SessionNotLoaded "SESSION_NOT_LOADED" Runtime
         => "resume it first, with session/resume, or with session/load in version 1";
@@ -290,7 +294,8 @@ error_codes! {
 impl ErrorCode {
     /// The hint with the record's id in place of `ID`, for the codes whose hint has a command for the record.
     pub fn fill_record(&self, hint: &str, record: &RecordId) -> String {
-        let has_record = matches!(self, Self::SessionDirectoryMoved | Self::SessionNotRestored);
+        let has_record =
+            matches!(self, Self::SessionDirectoryMoved | Self::SessionNotRestored | Self::QueueTimeout);
         if has_record { hint.replace(" ID", &format!(" {record}")) } else { hint.to_owned() }
     }
 

@@ -90,14 +90,13 @@ pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub(crate) use profile::RestoreProfile;
 pub use profile::{AgentProfile, ErrorRow, LoadWait, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
-pub use record::{Lifecycle, Record, title_of};
+pub use record::{Lifecycle, Record, SessionInfo, title_of};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub(crate) use secrets::PLACEHOLDER;
 pub use secrets::{Secrets, is_secret_name};
-pub(crate) use setting::SettingError;
 pub use setting::{
-    Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName,
-    SettingValue, UnmetSetting,
+    Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError,
+    SettingName, SettingValue, UnmetSetting,
 };
 pub(crate) use terminal::PreviousContent;
 pub use terminal::{TerminalText, TerminalTexts, command_line};

@@ -2,7 +2,7 @@
 
 use super::{
     AbsolutePath, AgentMemory, AgentRun, AgentSpec, Lineage, LineageReason, McpServerRef, RecordId,
-    RecordSettings, RestoreError, Scope, Seq, SessionIdentity, Timestamp, TurnId,
+    RecordSettings, RestoreError, Scope, Seq, SessionIdentity, SessionUsage, Timestamp, TurnId,
 };
 
 /// Whether a record is open, closed or deleted.
@@ -29,6 +29,25 @@ impl Lifecycle {
     }
 }
 
+/// What a list shows of a conversation beyond its place and times.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionInfo {
+    /// The agent's title. Without any title, the list derives one.
+    pub title: Option<String>,
+    /// The title that the user chose. It replaces the agent's everywhere.
+    pub user_title: Option<String>,
+    /// The usage of the current ACP session, as the agent last reported it.
+    pub usage: Option<SessionUsage>,
+}
+
+impl SessionInfo {
+    /// The user's title, or else the agent's, if it is not blank.
+    pub fn title(&self) -> Option<&str> {
+        let titles = [self.user_title.as_deref(), self.title.as_deref()];
+        titles.into_iter().flatten().map(str::trim).find(|title| !title.is_empty())
+    }
+}
+
 /// One conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -46,8 +65,8 @@ pub struct Record {
     pub scope: Option<Scope>,
     /// Its MCP servers. Their values are never stored.
     pub mcp_servers: Vec<McpServerRef>,
-    /// The agent's title for it. Without one, the list derives a title.
-    pub title: Option<String>,
+    /// Its titles and its usage.
+    pub info: SessionInfo,
     /// Whether it is open, closed or deleted.
     pub lifecycle: Lifecycle,
     /// Its ACP sessions.

@@ -289,13 +289,14 @@ impl OfferedSettings {
         Ok(Setting { name: found.name.clone(), value: found.value_of(value)? })
     }
 
-    /// The settings as they are stored with the record: without the choices, except those of the model.
+    /// The settings as they are stored with the record: without the choices, except those of the model and the mode.
     #[must_use]
     pub fn to_stored(&self) -> Self {
         let model = self.model().map(|model| &model.name);
+        let mode = self.mode().map(|mode| &mode.name);
         let stored = |offered: &OfferedSetting| {
             let choices = match &offered.choices {
-                Choices::Of(choices) if Some(&offered.name) == model => {
+                Choices::Of(choices) if Some(&offered.name) == model || Some(&offered.name) == mode => {
                     Choices::Of(choices.iter().take(MAX_STORED_CHOICES).cloned().collect())
                 }
                 _ => Choices::Unknown,

@@ -110,6 +110,12 @@ pub struct SessionUsage {
 }
 
 impl SessionUsage {
+    /// The usage after a report, with the last known cost if the report leaves it as it was.
+    pub(crate) fn after(self, before: Option<&Self>, cost_stands: bool) -> Self {
+        let cost = if cost_stands { before.and_then(|before| before.cost.clone()) } else { self.cost };
+        Self { cost, ..self }
+    }
+
     /// The latest usage, from updates that come newest first, with the last known cost.
     pub fn last(updates: impl IntoIterator<Item = Update>) -> Option<Self> {
         let mut updates = updates.into_iter().filter_map(|update| match update {

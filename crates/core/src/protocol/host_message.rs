@@ -57,6 +57,13 @@ pub enum HostMessage {
         /// Its id.
         id: RpcId,
     },
+    /// How many clients use a watched record, and how many prompts wait.
+    Activity {
+        /// The clients, this one included if it uses the record.
+        clients: usize,
+        /// The prompts of all clients.
+        queued: usize,
+    },
     /// The host refuses or ends the service for this client.
     Refused(HostErrorResponse),
     /// Anything else.
@@ -106,12 +113,23 @@ fn notification(message: &RpcMessage) -> HostMessage {
         Some(watched_event::EVENT) => WatchedEvent::read(params).map(HostMessage::Event),
         Some(watched_event::ENDED) => read_ended(params),
         Some(ACCEPTED) => read_accepted(params),
+        Some(watched_event::ACTIVITY) => read_activity(params),
         Some("$/cancel_request") => json::get(params, &["requestId"])
             .and_then(RpcId::from_raw)
             .map(|id| HostMessage::Withdrawn { id }),
         _ => None,
     };
     read.unwrap_or(HostMessage::Other)
+}
+
+fn read_activity(params: &str) -> Option<HostMessage> {
+    #[derive(Deserialize)]
+    struct Activity {
+        clients: usize,
+        queued: usize,
+    }
+    let Activity { clients, queued } = serde_json::from_str(params).ok()?;
+    Some(HostMessage::Activity { clients, queued })
 }
 
 /// Parses the notification that a watch has ended.

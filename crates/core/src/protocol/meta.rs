@@ -17,7 +17,7 @@ mod wait_reason;
 
 pub(crate) use answers::{AgentStateMeta, InsertedMeta, KeptMeta, ListMeta};
 pub use answers::{
-    AwakeningMeta, DeletedMeta, MemoryMeta, MovedMeta, SessionMeta, TurnMeta, UnmetSettingMeta,
+    AwakeningMeta, DeletedMeta, MemoryMeta, MovedMeta, RenamedMeta, SessionMeta, TurnMeta, UnmetSettingMeta,
 };
 pub(crate) use environment::{SecretVariablesMeta, VariablesMeta};
 pub use forgotten_settings::ForgottenMeta;

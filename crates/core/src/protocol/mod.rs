@@ -8,6 +8,7 @@ pub(crate) mod import_params;
 pub(crate) mod limits;
 pub mod meta;
 pub(crate) mod pending_requests;
+pub(crate) mod queue;
 pub(crate) mod rpc_error;
 pub(crate) mod watched_event;
 
@@ -17,6 +18,9 @@ pub(crate) use import_params::AgentNames;
 pub use import_params::{ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta};
 pub use pending_requests::{
     AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
+};
+pub use queue::{
+    CancelledMeta, QueueDropMeta, QueueDropParams, QueueMeta, QueueParams, QueuedPromptMeta, TurnCancelParams,
 };
 pub use rpc_error::{HostErrorResponse, startup_error_line};
 pub use watched_event::WatchedEvent;

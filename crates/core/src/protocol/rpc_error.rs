@@ -248,7 +248,7 @@ pub(crate) fn not_allowed(what: &str) -> CallError {
 /// No pending request has this id.
 pub(crate) fn no_question(id: &str) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::NoQuestion);
-    forwarded(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
+    forwarded(RpcError::RESOURCE_NOT_FOUND, format!("no request {id:?} is pending"), fault)
 }
 
 /// The answer does not fit its pending request.
@@ -267,12 +267,12 @@ pub(crate) fn no_option(id: &str, why: AnswerProblem, option: &str, offered: &[O
         _ => ErrorMeta::of_code(ErrorCode::NoOption),
     };
     let what = match why {
-        AnswerProblem::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
-        AnswerProblem::NotOne => format!("the question {id:?} has no single option {option:?}"),
-        AnswerProblem::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
-        AnswerProblem::Unfilled => format!("the question {id:?} is a form that has to be filled in"),
+        AnswerProblem::NoneApproves => format!("the request {id:?} has no option that is known to approve"),
+        AnswerProblem::NotOne => format!("the request {id:?} has no single option {option:?}"),
+        AnswerProblem::Refuses => format!("the option {option:?} of the request {id:?} does not approve"),
+        AnswerProblem::Unfilled => format!("the request {id:?} is a form that has to be filled in"),
         AnswerProblem::MayApprove => {
-            format!("the option {option:?} of the question {id:?} is not known to refuse")
+            format!("the option {option:?} of the request {id:?} is not known to refuse")
         }
     };
     let message = if offered.is_empty() { what } else { format!("{what}; it has {offered}") };

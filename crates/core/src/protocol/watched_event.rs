@@ -14,6 +14,8 @@ use crate::wire::{RpcError, RpcMessage};
 pub(crate) const EVENT: &str = "_acpx/event";
 /// The notification that a watch has ended: the record is deleted, or cannot be read.
 pub(crate) const ENDED: &str = "_acpx/watch_ended";
+/// The notification of how many clients use the record and how many prompts wait.
+pub(crate) const ACTIVITY: &str = "_acpx/activity";
 
 /// Upper bound of an event's envelope, without the record id.
 const AROUND: usize = 192;

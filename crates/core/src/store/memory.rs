@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::query::EventPage;
+use super::query::{EventPage, short_id};
 use super::{
-    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError, StoreFuture,
+    Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
+    StoreFuture,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, HostId, Lifecycle,
-    Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Timestamp, Turn, TurnId, TurnState,
 };
 use crate::store::progress::RecordProgress;
 use crate::sync::Lock;
@@ -149,6 +150,35 @@ impl Store for MemoryStore {
         })
     }
 
+    fn records_by_id_prefix(
+        &self,
+        filter: RecordFilter,
+        prefix: String,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let records = stored.values().map(|found| &found.record);
+            let meant =
+                records.filter(|record| record.id.as_str().starts_with(&prefix) && filter.matches(record));
+            Ok(meant.take(limit).cloned().collect())
+        })
+    }
+
+    fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let is_listed = |found: &&MemoryRecord| !found.record.lifecycle.is_deleted();
+            let short = |id: &RecordId| {
+                let before = stored.range(..id).map(|(_, found)| found).rfind(is_listed);
+                let after = stored.range(id..).map(|(_, found)| found).filter(|found| found.record.id != *id);
+                let neighbours = [before, after.clone().find(is_listed)];
+                short_id(id.as_str(), neighbours.map(|found| found.map(|found| found.record.id.as_str())))
+            };
+            Ok(ids.iter().map(short).collect())
+        })
+    }
+
     fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(async move {
             let stored = self.records.lock();
@@ -236,6 +266,22 @@ impl Store for MemoryStore {
                 }
                 page.into_events()
             })
+        })
+    }
+
+    fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let open = stored.iter().filter(|(_, found)| found.turns.values().any(Turn::is_open));
+            let turns = |found: &MemoryRecord| {
+                let has =
+                    |is_such: fn(&TurnState) -> bool| found.turns.values().any(|turn| is_such(&turn.state));
+                OpenTurns {
+                    has_dispatched: has(|state| matches!(state, TurnState::Dispatched { .. })),
+                    has_queued: has(|state| *state == TurnState::Queued),
+                }
+            };
+            Ok(open.map(|(id, found)| (id.clone(), turns(found))).collect())
         })
     }
 
@@ -338,7 +384,9 @@ impl RecordDraft {
                 self.progress.lineage(&self.record.id, &self.record.lineage, &lineage)?;
                 self.record.lineage = lineage;
             }
-            Change::Title(title) => self.record.title = title,
+            Change::Title(title) => self.record.info.title = title,
+            Change::UserTitle(title) => self.record.info.user_title = title,
+            Change::Usage(usage) => self.record.info.usage = usage,
             Change::McpServers(servers) => self.record.mcp_servers = servers,
             Change::AdditionalDirectories(directories) => {
                 self.record.additional_directories = directories;
@@ -373,7 +421,7 @@ impl RecordDraft {
 
     /// Erases the conversation.
     fn erase(&mut self) {
-        self.record.title = None;
+        self.record.info = SessionInfo::default();
         self.record.mcp_servers = Vec::new();
         self.record.settings = RecordSettings::default();
         self.record.memory = AgentMemory::default();

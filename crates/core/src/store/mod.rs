@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, HostId,
     Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId,
-    RestoreError, Scope, Seq, Timestamp, Turn, TurnId,
+    RestoreError, Scope, Seq, SessionUsage, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -26,7 +26,7 @@ mod sqlite;
 pub use error::StoreError;
 pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
 pub use memory::MemoryStore;
-pub use query::{RecordFilter, ScopeQuery, SessionOwner};
+pub use query::{OpenTurns, RecordFilter, SHORT_ID, ScopeQuery, SessionOwner};
 pub use sqlite::{Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck};
 pub(crate) use sqlite::{ImportedFile, SqliteFailure};
 
@@ -65,6 +65,10 @@ pub enum Change {
     Lineage(Lineage),
     /// The agent's title for the record.
     Title(Option<String>),
+    /// The user's title for the record.
+    UserTitle(Option<String>),
+    /// The usage of the record's current ACP session.
+    Usage(Option<SessionUsage>),
     /// The record's MCP servers.
     McpServers(Vec<McpServerRef>),
     /// The additional directories of the record's session.
@@ -72,8 +76,8 @@ pub enum Change {
     /// Whether the record is open, closed or deleted. Reopening it while another open record has its scope fails with
     /// [`StoreError::ScopeTaken`]. Closing or deleting it frees its scope at once.
     ///
-    /// Deleting a record erases its conversation in the same step: its events, turns, title, servers, settings and
-    /// agent memory. Its ids, its directory and its agent's last process stay.
+    /// Deleting a record erases its conversation in the same step: its events, turns, titles, usage, servers, settings
+    /// and agent memory. Its ids, its directory and its agent's last process stay.
     Lifecycle(Lifecycle),
     /// The scope that a shell finds the record by, or none. A scope that another open record of its directory has
     /// fails with [`StoreError::ScopeTaken`]; a closed record may have it too.
@@ -181,6 +185,19 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>>;
 
+    /// Up to `limit` records that match the filter and whose ids begin with a prefix, by id. Deleted records are left
+    /// out.
+    fn records_by_id_prefix(
+        &self,
+        filter: RecordFilter,
+        prefix: String,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>>;
+
+    /// For each id the shortest prefix that no other record's id has, deleted records aside; at least
+    /// [`SHORT_ID`] characters of it.
+    fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>>;
+
     /// The record with a scope, or `None`: in the nearest directory that has one, the open one, or else the most
     /// recently closed (or created, where that is equal). Deleted records are not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
@@ -206,6 +223,9 @@ pub trait Store: Send + Sync {
     /// always at least one event if there is one). This and the methods below fail with [`StoreError::NoRecord`] for
     /// an unknown record.
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
+
+    /// The records that have [open](Turn::is_open) turns, by id.
+    fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>>;
 
     /// The turns of a record that are [open](Turn::is_open), in order.
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>>;

@@ -45,6 +45,25 @@ pub struct SessionOwner {
     pub agent: AgentKey,
 }
 
+/// Which open turns a record has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenTurns {
+    /// One was sent to the agent and has not ended.
+    pub has_dispatched: bool,
+    /// At least one waits.
+    pub has_queued: bool,
+}
+
+/// The fewest characters of an abbreviated id.
+pub const SHORT_ID: usize = 8;
+
+/// The prefix of an id that none of its neighbours in the order of ids has.
+pub(super) fn short_id(id: &str, neighbours: [Option<&str>; 2]) -> String {
+    let common = |other: &str| id.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    let shared = neighbours.into_iter().flatten().map(common).max();
+    id.chars().take(shared.map_or(0, |shared| shared + 1).max(SHORT_ID)).collect()
+}
+
 /// The initial capacity.
 const USUAL: usize = 256;
 

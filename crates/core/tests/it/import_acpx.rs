@@ -53,7 +53,7 @@ async fn legacy_record_is_normalised() {
     );
     assert_eq!((record.lineage, record.lifecycle, record.created_at), (lineage, Lifecycle::Open, created));
     assert_eq!(record.updated_at, Timestamp::parse("2026-02-21T09:30:00Z").unwrap());
-    assert_eq!((record.answered_turns, record.title), (1, None));
+    assert_eq!((record.answered_turns, record.info.title), (1, None));
 }
 
 #[tokio::test]

@@ -32,8 +32,9 @@ use self::scopes::{
     a_scope_is_given_changed_and_taken_away, last_agent_run_is_stored_and_runs_without_end_are_listed,
     moved_record_is_found_only_in_its_new_directory, open_record_is_found_first_then_the_last_closed_one,
     record_hands_its_scope_over_atomically, record_is_found_by_agent_and_name_in_the_nearest_directory,
-    records_are_listed_by_agent_and_directory, records_are_listed_in_creation_order_despite_changes,
-    records_created_after_another_are_listed, session_is_known_by_every_lineage_row_even_of_deleted_records,
+    records_are_found_by_a_prefix_of_their_ids, records_are_listed_by_agent_and_directory,
+    records_are_listed_in_creation_order_despite_changes, records_created_after_another_are_listed,
+    session_is_known_by_every_lineage_row_even_of_deleted_records,
     session_is_known_by_its_agents_command_under_any_name,
     turn_is_found_by_number_with_its_usage_and_permissions,
     two_open_records_of_a_directory_cannot_have_one_scope,
@@ -96,6 +97,7 @@ promises! {
     session_is_known_by_every_lineage_row_even_of_deleted_records,
     session_is_known_by_its_agents_command_under_any_name,
     records_created_after_another_are_listed,
+    records_are_found_by_a_prefix_of_their_ids,
     records_are_listed_by_agent_and_directory,
     records_are_listed_in_creation_order_despite_changes,
     last_agent_run_is_stored_and_runs_without_end_are_listed,
@@ -141,7 +143,7 @@ fn said<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
 async fn a_created_record_is_read_as_it_was_written(store: AnyStore) {
     let mut expected = record("r", 5);
     expected.agent = expected.agent.with_start_timeout(std::time::Duration::from_millis(1500));
-    expected.title = Some("Ein Titel – 题".to_owned());
+    expected.info.title = Some("Ein Titel – 题".to_owned());
     expected.lifecycle = Lifecycle::Closed { at: at(6) };
     expected.scope = Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("Ärger").ok() });
     expected.mcp_servers.push(server("web", Some("/home/me/.acpx/servers.json")));
@@ -175,7 +177,7 @@ async fn counters_follow_from_changes_and_not_from_the_record(store: AnyStore) {
 async fn creating_a_record_twice_is_refused_and_leaves_the_first(store: AnyStore) {
     let lease = create(&store, record("r", 5)).await;
     let mut other = record("r", 9);
-    other.title = Some("other".to_owned());
+    other.info.title = Some("other".to_owned());
     let second = store.create(other, events(1, 2), host("h2")).await;
     assert_eq!(said(second), "there is a record r already");
     assert_eq!(kept(&store, "r").await, record("r", 5));
@@ -438,7 +440,7 @@ async fn title_servers_and_lifecycle_are_replaced(store: AnyStore) {
     ];
     write(changes).await.unwrap();
     let mut expected = record("r", 5);
-    expected.title = Some("second".to_owned());
+    expected.info.title = Some("second".to_owned());
     expected.mcp_servers =
         vec![server("a \"quoted\" name", None), server("", Some("/etc/servers \"of mine\".json"))];
     expected.lifecycle = closed;

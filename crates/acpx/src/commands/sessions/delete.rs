@@ -2,11 +2,14 @@
 //!
 //! A session selected without a name is deleted only while it is open: a repeated command does not delete a second one.
 
+use acpx_core::host::title;
+use acpx_core::model::Record;
 use acpx_core::protocol::meta::{DeletedMeta, RestoreMeta};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::cli::UsageError;
 use crate::commands::host_request::restore_meta;
 use crate::error::{CliError, Intent};
 use crate::output::{self, Console};
@@ -16,6 +19,7 @@ use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::prompt_request::AcpxMeta;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request::ResumeParams;
+use crate::terminal::tty::ControllingTerminal;
 
 /// The reply to `session/delete`.
 #[derive(Deserialize)]
@@ -24,8 +28,8 @@ struct Deleted {
     meta: Option<AcpxMeta<DeletedMeta>>,
 }
 
-/// Deletes the selected session.
-pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
+/// Deletes the selected session, after asking on a terminal.
+pub(crate) fn run(settings: &CommandSettings, is_confirmed: bool) -> Result<(), CliError> {
     let locator = HostLocator::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -34,6 +38,9 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let lookup = RecordLookup::open()?;
         let record = lookup.selected(settings, which).await?;
         let Some(record) = record else { return Err(lookup.missing(settings, Intent::Delete).await?) };
+        if !is_confirmed && settings.mode.is_for_a_person() && !confirms(&lookup, &record).await? {
+            return Ok(output::not_deleted(&mut console)?);
+        }
         drop(lookup);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started for the delete gets the environment of this command.
@@ -54,4 +61,18 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let kept_by_agent = meta.map(|AcpxMeta { acpx }| acpx.kept_by_agent);
         Ok(output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?)
     })
+}
+
+/// Asks the user at the terminal whether to delete a session.
+async fn confirms(lookup: &RecordLookup, record: &Record) -> Result<bool, CliError> {
+    // A command in the background cannot ask.
+    let Some(mut terminal) = ControllingTerminal::of_program() else {
+        return Err(UsageError::DeleteUnconfirmed.into());
+    };
+    let title = match lookup.store() {
+        Some(store) => title(store, record).await?,
+        None => None,
+    };
+    let answer = terminal.ask(&output::delete_question(record, title.as_deref())).await;
+    Ok(answer.is_some_and(|line| matches!(line.trim(), "y" | "Y" | "yes")))
 }

@@ -1,4 +1,4 @@
-//! `acpx sessions ensure`: finds the session of this directory or a parent, or creates one.
+//! `acpx sessions ensure`: finds the session of this directory or a parent, or creates one. Prompts do the same.
 //!
 //! An existing session gets the typed flags as with a prompt: its agent is started for that. Flags that its agent
 //! cannot apply any more are reported. Without flags nothing is started.
@@ -6,16 +6,17 @@
 use acpx_core::model::{ProtocolVersion, Record, SessionIdentity};
 use acpx_core::protocol::meta::{SessionMeta, ShellMeta};
 use acpx_core::store::Store;
+use tokio::time::Instant;
 
-use super::new::{make, name};
+use super::new::{make, name, request};
 use crate::cli::CliOptions;
 use crate::commands::host_request::{StartedSession, restore_meta, resume_session};
 use crate::config::Config;
-use crate::error::CliError;
-use crate::output::{self, Console, EnsureOrigin, EnsureResult};
+use crate::error::{CliError, Intent, NoSessionHelp};
+use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter};
-use crate::session::settings::CommandSettings;
+use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter, id_of, no_session};
+use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 
@@ -25,10 +26,7 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Con
     let given = McpServerSet::typed(settings, options)?;
     let there = block_on(async { RecordLookup::open()?.find(settings, SessionFilter::Open).await })?;
     let Some(record) = there else {
-        let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
-        let unless_in = Some(directories.iter().map(ToString::to_string).collect());
-        let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in };
-        return make(settings, options, config, shell);
+        return make(settings, options, config, unless_found(settings)?);
     };
     let mut console = Console::of_program(settings.mode);
     let (identity, not_applied) = if brings_something(settings, options, &record) {
@@ -38,6 +36,76 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Con
     };
     let how = EnsureOrigin::Existing { not_applied: &not_applied };
     Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
+}
+
+/// The name and place of a session to create, unless another command creates it first.
+fn unless_found(settings: &CommandSettings) -> Result<ShellMeta, CliError> {
+    let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
+    let unless_in = Some(directories.iter().map(ToString::to_string).collect());
+    Ok(ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in })
+}
+
+/// The session of a prompt or of the interactive client.
+pub(in crate::commands) struct PromptedSession {
+    pub(in crate::commands) record: Record,
+    pub(in crate::commands) lookup: RecordLookup,
+    /// Whether it was created for this, and reported.
+    pub(in crate::commands) is_new: bool,
+}
+
+/// What a session is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands) enum SessionPurpose {
+    Prompt {
+        /// Whether `--create` was typed.
+        create: bool,
+    },
+    Attach,
+}
+
+/// The selected open session. A missing one is created if that was typed, or if a person at a terminal named none: a
+/// typed name may have a typing error.
+pub(in crate::commands) async fn open_or_create(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &LazyConfig,
+    purpose: SessionPurpose,
+    begun: Instant,
+    console: &mut Console<'static>,
+) -> Result<PromptedSession, CliError> {
+    let lookup = RecordLookup::open()?;
+    let found = match purpose {
+        SessionPurpose::Prompt { .. } => lookup.for_prompt(settings, SessionFilter::Open).await?,
+        SessionPurpose::Attach => lookup.selected(settings, SessionFilter::Open).await?,
+    };
+    if let Some(record) = found {
+        return Ok(PromptedSession { record, lookup, is_new: false });
+    }
+    let is_create_typed = matches!(purpose, SessionPurpose::Prompt { create: true });
+    let alternatives = lookup.alternatives(settings).await?;
+    let may_create = is_create_typed || settings.session.is_none() && settings.mode.is_for_a_person();
+    if !may_create || id_of(settings).is_some() {
+        return Err(no_session(settings, NoSessionHelp { intent: Intent::Prompt, alternatives })?);
+    }
+    let shell = unless_found(settings)?;
+    let (identity, meta) = request(settings, options, config.get()?, shell, begun, console).await?;
+    let lookup = RecordLookup::open()?;
+    if meta.created {
+        let (record, cwd) = (&identity.record, settings.cwd.as_path());
+        let short = lookup.short_id(record, settings.mode).await;
+        let label = SessionLabel { record, name: name(settings), cwd, agent: &settings.agent, short: &short };
+        let instead = alternatives.instead_of_created(&settings.typed_agent());
+        output::created_for_prompt(label, &instead, console);
+    }
+    let record = match lookup.store() {
+        Some(store) => store.record(identity.record).await?,
+        None => None,
+    };
+    match record {
+        Some(record) => Ok(PromptedSession { record, lookup, is_new: meta.created }),
+        // Another command has deleted it.
+        None => Err(lookup.missing(settings, Intent::Prompt).await?),
+    }
 }
 
 /// Whether a flag was typed that an existing session may not have.

@@ -101,7 +101,7 @@ mod tests {
             real_cwd: cwd,
             additional_directories: Vec::new(),
             mcp_servers: Vec::new(),
-            title: None,
+            info: acpx_core::model::SessionInfo::default(),
             lifecycle: Lifecycle::Open,
             lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(0)),
             agent_run: None,

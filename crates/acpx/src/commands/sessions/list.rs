@@ -1,48 +1,112 @@
 //! `acpx sessions list`: lists the stored sessions, most recently used first: those of the named agent, or all.
+//!
+//! On a terminal it is a table of one page, and the sessions of the current directory come first.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use acpx_core::host::title;
-use acpx_core::model::{AbsolutePath, DirectoryNames, Record};
+use acpx_core::model::{AbsolutePath, DirectoryNames, Record, Timestamp};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
+use acpx_core::wire::since_1970;
 
-use crate::cli::{AgentChoice, CliOptions};
+use crate::cli::{AgentChoice, CliOptions, ListArgs};
 use crate::error::CliError;
-use crate::output::{Console, ListRow, list};
-use crate::session::host_locator::block_on;
+use crate::output::{Console, ListRow, ListedState, SessionRow, TableView, list, sessions_on_terminal};
+use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
+use crate::session::states::SessionStates;
+
+/// How many sessions a terminal shows at most, unless a limit is given.
+const PAGE: usize = 50;
 
 /// Lists the stored sessions.
-pub(crate) fn run(
-    settings: &CommandSettings,
-    options: &CliOptions,
-    directory: Option<&Path>,
-) -> Result<(), CliError> {
+pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, args: &ListArgs) -> Result<(), CliError> {
+    let directory = args.filter_cwd.as_deref();
     let filter = RecordFilter {
         agent: (options.agent != AgentChoice::Default).then(|| settings.agent.key()),
         real_cwd: directory.map(|directory| real(settings.cwd.as_path(), directory)).transpose()?,
     };
-    let records = block_on(all(&filter))?;
-    let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
-    Ok(list(&rows, &mut Console::of_program(settings.mode))?)
+    let limit = args.limit.map(NonZeroUsize::get);
+    let mut console = Console::of_program(settings.mode);
+    if settings.mode.is_text_on_terminal() {
+        return block_on(on_terminal(settings, &filter, limit.unwrap_or(PAGE), &mut console));
+    }
+    let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX)))?;
+    let rows: Vec<ListRow<'_>> =
+        records.iter().map(|(record, state)| ListRow::Kept(record, *state)).collect();
+    Ok(list(&rows, &mut console)?)
 }
 
-/// The stored records, each with its title.
-pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
+/// The stored records, each with its title and what it is doing.
+pub(super) async fn listed(
+    filter: &RecordFilter,
+    limit: usize,
+) -> Result<Vec<(Record, ListedState)>, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(Vec::new()) };
     // All at once: a record that changes between two pages would be on neither.
-    let mut records = store.records(filter.clone(), None, usize::MAX).await?;
-    for record in &mut records {
-        record.title = title(store, record).await?;
+    let records = store.records(filter.clone(), None, limit).await?;
+    let locator = HostLocator::of_environment()?;
+    let states = SessionStates::read(store, &locator).await?;
+    let mut rows = Vec::with_capacity(records.len());
+    for mut record in records {
+        record.info.title = title(store, &record).await?;
+        let state = states.of(&record);
+        rows.push((record, state));
     }
     lookup.leave();
-    Ok(records)
+    Ok(rows)
+}
+
+async fn on_terminal(
+    settings: &CommandSettings,
+    filter: &RecordFilter,
+    limit: usize,
+    console: &mut Console<'_>,
+) -> Result<(), CliError> {
+    let here = real(settings.cwd.as_path(), Path::new(""))?;
+    let (rows, has_more) = page(filter, &here, limit).await?;
+    let home = std::env::home_dir();
+    let now = Timestamp::since_1970(since_1970());
+    let view = TableView { here: here.as_path(), home: home.as_deref(), now };
+    Ok(sessions_on_terminal(&rows, view, has_more, &settings.typed_agent(), console)?)
+}
+
+/// The first sessions, those of a directory before the others, and whether there are more.
+pub(crate) async fn page(
+    filter: &RecordFilter,
+    here: &AbsolutePath,
+    limit: usize,
+) -> Result<(Vec<SessionRow>, bool), CliError> {
+    let lookup = RecordLookup::open()?;
+    let Some(store) = lookup.store() else { return Ok((Vec::new(), false)) };
+    let (asked, is_of_directory) = (limit.saturating_add(1), filter.real_cwd.is_some());
+    let mut records = Vec::new();
+    if !is_of_directory {
+        let here = RecordFilter { real_cwd: Some(here.clone()), ..filter.clone() };
+        records = store.records(here, None, asked).await?;
+    }
+    let others = store.records(filter.clone(), None, asked).await?;
+    records.extend(others.into_iter().filter(|record| is_of_directory || record.real_cwd != *here));
+    let has_more = records.len() > limit;
+    records.truncate(limit);
+    let locator = HostLocator::of_environment()?;
+    let states = SessionStates::read(store, &locator).await?;
+    let short = store.short_ids(records.iter().map(|record| record.id.clone()).collect()).await?;
+    let mut rows = Vec::with_capacity(records.len());
+    for (mut record, short_id) in records.into_iter().zip(short) {
+        record.info.title = title(store, &record).await?;
+        let state = states.of(&record);
+        rows.push(SessionRow { record, state, short_id });
+    }
+    lookup.leave();
+    Ok((rows, has_more))
 }
 
 /// The directory with its links resolved. A missing one is searched by its name: it may have stored sessions.
-fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
+pub(crate) fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
     Ok(real_path_or_written(AbsolutePath::from_path(&cwd.join(directory))?))
 }
 

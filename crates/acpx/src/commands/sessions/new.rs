@@ -1,15 +1,17 @@
-//! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` uses it too.
+//! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` and prompts use it too.
 
-use acpx_core::model::{RecordId, SessionName};
-use acpx_core::protocol::meta::{NewMeta, ShellMeta};
+use acpx_core::model::{RecordId, SessionIdentity, SessionName};
+use acpx_core::protocol::meta::{NewMeta, SessionMeta, ShellMeta};
+use tokio::time::Instant;
 
 use super::ensure::not_applied;
-use crate::cli::CliOptions;
+use crate::cli::{CliOptions, UsageError};
 use crate::commands::host_request::{StartedSession, start_session};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::block_on;
+use crate::session::lookup::{RecordLookup, position_of};
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
@@ -27,22 +29,20 @@ pub(super) fn make(
     config: &Config,
     shell: ShellMeta,
 ) -> Result<(), CliError> {
+    if let Some(name) = shell.name.as_ref().filter(|name| position_of(name).is_some()) {
+        return Err(UsageError::ReservedName { name: name.clone() }.into());
+    }
     let is_ensure = shell.unless_in.is_some();
-    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
-    let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
-    let params = NewParams::new(settings, &given, meta);
     let mut console = Console::of_program(settings.mode);
-    settings.warn_of_unread_keys(config, &mut console);
     block_on(async {
-        // A host that died before it replied has created nothing that lookup finds.
-        let StartedSession { identity, meta, reply } =
-            start_session("session/new", &params, None, settings, &mut console).await?;
-        setup_request::report_applied_settings(params.wanted(), &reply, &mut console);
+        let (identity, meta) =
+            request(settings, options, config, shell, Instant::now(), &mut console).await?;
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
-            output::created(SessionLabel { record, name, cwd }, &settings.agent, &mut console);
+            let short = RecordLookup::open()?.short_id(record, settings.mode).await;
+            let label = SessionLabel { record, name, cwd, agent: &settings.agent, short: &short };
+            output::created(label, &mut console);
         }
         output::report_kept_settings(&meta, &mut console);
         let not_applied = not_applied(&meta);
@@ -53,6 +53,39 @@ pub(super) fn make(
         };
         Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
     })
+}
+
+/// Creates a session for the interactive client; its id.
+pub(in crate::commands) async fn create(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+) -> Result<RecordId, CliError> {
+    let mut console = Console::of_program(settings.mode);
+    let shell = ShellMeta { name: None, unless_in: None };
+    let (identity, _) = request(settings, options, config, shell, Instant::now(), &mut console).await?;
+    Ok(identity.record)
+}
+
+/// Requests a session from the host.
+pub(super) async fn request(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+    shell: ShellMeta,
+    begun: Instant,
+    console: &mut Console<'static>,
+) -> Result<(SessionIdentity, SessionMeta), CliError> {
+    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+    let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
+    let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
+    let params = NewParams::new(settings, &given, meta);
+    settings.warn_of_unread_keys(config, console);
+    // A host that died before it replied has created nothing that lookup finds.
+    let StartedSession { identity, meta, reply } =
+        start_session("session/new", &params, None, settings, begun, console).await?;
+    setup_request::report_applied_settings(params.wanted(), &reply, console);
+    Ok((identity, meta))
 }
 
 pub(super) fn name(settings: &CommandSettings) -> Option<&str> {

@@ -37,7 +37,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
 
 /// The session of an id, or else the one of this agent and name whose directory is missing.
 async fn meant(lookup: &RecordLookup, settings: &CommandSettings) -> Result<Record, CliError> {
-    if let Some(record) = lookup.by_id(settings).await? {
+    if let Some(record) = lookup.by_reference(settings).await? {
         return Ok(record);
     }
     let mut lost = lookup.lost_of(settings).await?;

@@ -6,10 +6,10 @@ use acpx_core::acp::client::ListedSession;
 use acpx_core::model::{AbsolutePath, DirectoryNameKind, DirectoryNames, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
-use super::list::{all, names};
+use super::list::{listed, names};
 use crate::cli::ListArgs;
 use crate::error::CliError;
-use crate::output::{Console, ListRow, RemoteSessionRow, remote_list};
+use crate::output::{Console, ListRow, ListedState, RemoteSessionRow, remote_list};
 use crate::session::host_locator::block_on;
 use crate::session::host_session::waiting_for;
 use crate::session::interrupt::InterruptWatcher;
@@ -23,12 +23,12 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListArgs) -> Result<(), 
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
-        let records = all(&filter).await?;
+        let records = listed(&filter, usize::MAX).await?;
         let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let request = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
-        let slow = waiting_for(&settings.agent.label());
+        let slow = waiting_for(&settings.agent);
         let page = interrupts.during_start(&slow, &mut console, request).await?;
-        let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
+        let page = page.map_err(|error| error.with_help_of(&settings.agent))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> =
@@ -77,9 +77,13 @@ async fn ask(
 }
 
 /// Shows a session that has a record as that record.
-fn row<'a>(session: &ListedSession, records: &'a [Record], settings: &CommandSettings) -> ListRow<'a> {
-    match records.iter().find(|record| record.lineage.current().session == session.session) {
-        Some(record) => ListRow::Kept(record),
+fn row<'a>(
+    session: &ListedSession,
+    records: &'a [(Record, ListedState)],
+    settings: &CommandSettings,
+) -> ListRow<'a> {
+    match records.iter().find(|(record, _)| record.lineage.current().session == session.session) {
+        Some((record, state)) => ListRow::Kept(record, *state),
         None => ListRow::Remote(RemoteSessionRow {
             session: session.session.clone(),
             agent: settings.agent.label().into_owned(),

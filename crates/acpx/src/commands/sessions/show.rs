@@ -13,7 +13,7 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
     block_on(async {
         let lookup = RecordLookup::open()?;
         let (mut record, store) = lookup.need(settings, "show").await?;
-        record.title = title(store, &record).await?;
+        record.info.title = title(store, &record).await?;
         let last_prompt = lookup.last_turn(&record).await?.map(|turn| turn.queued_at);
         let used = last_usage(&record, &lookup.recent(&record, LOOKED_THROUGH).await?);
         Ok(show(&record, last_prompt, used.as_ref(), &mut Console::of_program(settings.mode))?)

@@ -31,11 +31,13 @@ async fn follow(
     lookup: RecordLookup,
     record: &Record,
 ) -> Result<(), CliError> {
+    let short = lookup.short_id(&record.id, settings.mode).await;
+    let label = SessionLabel::of(record, &short);
     let Some((store, events)) = lookup.into_events(record) else { return Ok(()) };
     let mut console = Console::of_program(settings.mode);
     if record.lifecycle != Lifecycle::Open {
         // A closed session has no further events, so the stored ones are shown.
-        output::watching_closed(SessionLabel::of(record), &mut console);
+        output::watching_closed(label, &mut console);
         let next = events.find(from.unwrap_or(&Cursor::Start)).await?;
         return replay::show(settings, record, &store, next).await;
     }
@@ -43,7 +45,7 @@ async fn follow(
         Some(position) => events.find(position).await?,
         None => record.last_seq.map_or(Seq::FIRST, Seq::next),
     };
-    output::watching(SessionLabel::of(record), &beginning(from), &mut console);
+    output::watching(label, &beginning(from), &mut console);
     let mut view = FollowView::new(settings.mode, record.identity());
     let session = HostSession::with_timeout(&mut console, settings.timeout, locator)?;
     let mut session = session.following(&mut view, record.id.clone(), store, next);

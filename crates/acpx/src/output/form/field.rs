@@ -74,7 +74,7 @@ impl FormField {
         let hyphen =
             if self.kind.may_be_hyphen() { format!(", {HYPHEN} for a hyphen") } else { String::new() };
         let (title, kind) = (agent_text(&self.title), self.kind.words());
-        format!("{text}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
+        format!("{text}{title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
     }
 
     /// Interprets a line for this field; `None` leaves the field out.

@@ -30,28 +30,24 @@ fn form_is_filled_field_by_field_without_skipped_fields() {
         "token": { "type": "string" },
     });
     let mut form = form_of(&properties, &["age"]);
-    assert_eq!(form.shown(), "[question] Who are you?\n");
-    assert_eq!(
-        form.prompt_line(),
-        "[question] Your age (whole number, from 1 to 150, required, - to decline): "
-    );
+    assert_eq!(form.shown(), "Who are you?\n");
+    assert_eq!(form.prompt_line(), "Your age (whole number, from 1 to 150, required, - to decline): ");
     assert_eq!(form.reply(""), again("Your age is required"));
     assert_eq!(form.reply("0"), again("type from 1 to 150"));
     assert_eq!(form.reply(" 40 "), FormReply::Next);
     assert_eq!(
         form.prompt_line(),
-        "  1  Red\n  2  Blue\n[question] colour (a number of the list, empty to skip, - to decline): "
+        "  1  Red\n  2  Blue\ncolour (a number of the list, empty to skip, - to decline): "
     );
     assert_eq!((form.reply("3"), form.reply("2")), (again("type a number from 1 to 2"), FormReply::Next));
     assert_eq!(
         form.prompt_line(),
-        "  As on the card\n[question] name (text, empty for Ann, - to decline, \\- for a hyphen): "
+        "  As on the card\nname (text, empty for Ann, - to decline, \\- for a hyphen): "
     );
     assert!(!form.is_secret());
     assert_eq!(form.reply(""), FormReply::Next);
     assert!(form.is_secret(), "what a token is, nobody else reads");
-    let asks =
-        "[question] token (text, not shown as it is typed, empty to skip, - to decline, \\- for a hyphen): ";
+    let asks = "token (text, not shown as it is typed, empty to skip, - to decline, \\- for a hyphen): ";
     assert_eq!(form.prompt_line(), asks);
     assert_eq!(form.reply(""), accepted(&json!({ "age": 40, "colour": "b", "name": "Ann" })));
 }
@@ -102,7 +98,7 @@ fn form_field_accepts_only_values_of_its_type() {
 #[test]
 fn form_field_shows_its_rules_and_an_unchecked_pattern() {
     let asks = |property: Value| form_of(&json!({ "f": property }), &["f"]).prompt_line();
-    let asked = |words: &str, more: &str| format!("[question] f ({words}, required, - to decline{more}): ");
+    let asked = |words: &str, more: &str| format!("f ({words}, required, - to decline{more}): ");
     let hyphen = ", \\- for a hyphen";
     assert_eq!(
         asks(json!({ "type": "string", "minLength": 2, "maxLength": 3, "pattern": "^[a-z]+$" })),
@@ -131,7 +127,7 @@ fn integer_field_allows_fractional_bounds_and_default() {
         (json!(0), json!(1e300), "from 0 to 9223372036854775807"),
         (json!(0), json!(u64::MAX), "from 0 to 9223372036854775807"),
     ] {
-        let asked = format!("[question] f (whole number, {words}, required, - to decline): ");
+        let asked = format!("f (whole number, {words}, required, - to decline): ");
         assert_eq!(asks(bounded(least, most)), asked);
     }
     assert_eq!(
@@ -169,7 +165,7 @@ fn of_a_long_list_the_rest_is_counted_and_can_be_typed() {
     let values: Vec<String> = (1..=300).map(|number| format!("v{number}")).collect();
     let property = json!({ "type": "string", "enum": values });
     let asks = form_of(&json!({ "f": property }), &["f"]).prompt_line();
-    let end = "\n  64  v64\n  and 236 more, which can be typed in full\n[question] f (a number of the list, required, - to decline): ";
+    let end = "\n  64  v64\n  and 236 more, which can be typed in full\nf (a number of the list, required, - to decline): ";
     assert!(asks.ends_with(end), "{asks}");
     assert_eq!(
         answered(&property, &["65", "v300"]),
@@ -185,15 +181,12 @@ fn a_hyphen_declines_and_so_does_a_form_that_cannot_be_typed() {
     assert!(form.is_unaskable());
     assert_eq!(
         (form.shown().as_str(), form.reply("")),
-        ("[question] Who are you?\n  declined: the form needs something that cannot be typed\n", declined)
+        ("Who are you?\n  declined: the form needs something that cannot be typed\n", declined)
     );
     let optional = form_of(&json!({ "f": { "type": "object" }, "g": { "type": "boolean" } }), &["g"]);
     assert_eq!(
         (optional.shown().as_str(), optional.prompt_line().as_str()),
-        (
-            "[question] Who are you?\n  left out, since it cannot be typed: f\n",
-            "[question] g (y/n, required, - to decline): "
-        )
+        ("Who are you?\n  left out, since it cannot be typed: f\n", "g (y/n, required, - to decline): ")
     );
     for (properties, required) in [
         (json!({ "f": { "type": "object" }, "g": {} }), [].as_slice()),
@@ -207,7 +200,7 @@ fn a_hyphen_declines_and_so_does_a_form_that_cannot_be_typed() {
         assert!(TerminalForm::read(&params.to_string()).is_unaskable(), "{schema}");
     }
     let mut empty = form_of(&json!({}), &[]);
-    assert_eq!(empty.prompt_line(), "[question] Agree? (y/N) ");
+    assert_eq!(empty.prompt_line(), "Agree? (y/N) ");
     assert_eq!(empty.reply("y"), accepted(&json!({})));
 }
 
@@ -220,7 +213,7 @@ fn only_addresses_of_the_web_are_shown_and_opened_by_hand() {
     let mut form = read("https://example.com/login?x=1");
     assert!(form.shown().ends_with("  https://example.com/login?x=1\n"), "{}", form.shown());
     assert!(!form.shown().contains('\u{1b}'), "{:?}", form.shown());
-    assert_eq!(form.prompt_line(), "[question] Open it in a browser and type y when done (y/N) ");
+    assert_eq!(form.prompt_line(), "Open it in a browser and type y when done (y/N) ");
     assert_eq!(form.reply("y"), FormReply::Answer(json!({ "action": "accept" })));
     assert_eq!(read("https://a.b").reply(""), FormReply::Answer(json!({ "action": "decline" })));
     assert!(!read("https://a.b/@c?d=e@f").is_unaskable());

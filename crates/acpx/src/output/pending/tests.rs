@@ -3,7 +3,8 @@ use acpx_core::protocol::OptionMeta;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::output::tests::samples::formats;
+use crate::output::OutputMode;
+use crate::output::tests::samples::{at, formats};
 
 fn question(tool: &Value) -> PendingRequestMeta {
     let option = |id: &str, name: Option<&str>, kind: Option<&str>| OptionMeta {
@@ -38,7 +39,8 @@ fn pending_request_is_listed_with_its_details_and_options() {
     let tool =
         json!({ "toolCallId": "t", "rawInput": { "command": "rm -rf /\u{1b}[2J" }, "content": [diff] });
     let asked = question(&tool);
-    let [text, quiet, json] = formats(|console| pending(std::slice::from_ref(&asked), console).unwrap());
+    let [text, quiet, json] =
+        formats(|console| pending(std::slice::from_ref(&asked), at(0), console).unwrap());
     let expected = "\
 3f9c1a7be052\tEdit it [edit]
   $ rm -rf /[2J
@@ -54,11 +56,62 @@ fn pending_request_is_listed_with_its_details_and_options() {
   options:
     1  o1  Allow once [allow_once]
     2  o2
+  answer: acpx approve 3f9c1a7be052; or acpx deny 3f9c1a7be052
 ";
     assert_eq!((text.as_str(), quiet.as_str()), (expected, "3f9c1a7be052\n"));
     let json: Value = serde_json::from_str(&json).unwrap();
     let told = &json["questions"][0];
     assert_eq!((&told["toolCall"], &told["cwd"]), (&tool, &json!("/w")));
+}
+
+/// The requests as `pending` lists them on a terminal, two minutes after they were sent.
+fn on_terminal(requests: &[PendingRequestMeta]) -> String {
+    let now = Timestamp::parse("2026-11-16T12:23:10.000Z").unwrap();
+    let mut out = Vec::new();
+    let mut console =
+        Console::over(OutputMode { is_terminal: true, ..OutputMode::default() }, &mut out, io::sink());
+    pending(requests, now, &mut console).unwrap();
+    drop(console);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn pending_requests_on_a_terminal_end_with_the_lines_that_answer_them() {
+    let option = |id: &str, kind: &str| OptionMeta {
+        option_id: id.to_owned(),
+        name: Some(id.to_uppercase()),
+        kind: Some(kind.to_owned()),
+    };
+    let command = question(&json!({ "rawInput": { "command": "cargo test" } }));
+    let options = [("once", "allow_once"), ("always", "allow_always"), ("no", "reject_once")];
+    let command =
+        PendingRequestMeta { options: options.map(|(id, kind)| option(id, kind)).to_vec(), ..command };
+    let form = PendingRequestMeta {
+        question_id: "3f9c1a7b9999".to_owned(),
+        name: None,
+        title: Some("Which name?".to_owned()),
+        kind: "form".to_owned(),
+        elicitation: json!({
+            "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+        })
+        .as_object()
+        .cloned(),
+        options: Vec::new(),
+        ..question(&json!(null))
+    };
+    let expected = "\
+3f9c1a7be  Edit it [edit] (claude work in /w, waiting for 2 min)
+  $ cargo test
+  acpx approve 3f9c1a7be             ONCE
+  acpx approve 3f9c1a7be --option 2  ALWAYS
+  acpx deny 3f9c1a7be                NO
+
+3f9c1a7b9  Which name? [form] (claude in /w, waiting for 2 min)
+  fields: name
+  acpx approve 3f9c1a7b9  asks for the fields
+  acpx deny 3f9c1a7b9
+";
+    assert_eq!(on_terminal(&[command, form]), expected);
 }
 
 #[test]
@@ -90,7 +143,8 @@ fn pending_requests_are_sanitized_for_the_terminal() {
     let shown = |text: &str| format!("{text}\u{fffd}[2J   x");
     let expected = format!(
         "3f9c1a7be052\t{} [{}]\n  session: {} {} (r1)\n  cwd: {}\n  since: 2026-11-16T12:21:00.000Z\n  \
-         asked: the turn's client, {}\n  options:\n    1  {}  {} [{}]\n",
+         asked: the turn's client, {}\n  options:\n    1  {}  {} [{}]\n  \
+         answer: acpx approve 3f9c1a7be052; or acpx deny 3f9c1a7be052\n",
         shown("title"),
         shown("kind"),
         shown("agent"),

@@ -18,9 +18,7 @@ fn permission_shows_an_edits_diff_and_a_commands_line() {
     let diff = json!({ "type": "diff", "path": "a.txt", "oldText": "one\ntwo\n", "newText": "one\n2\n" });
     let tool = json!({ "toolCallId": "t", "title": "Edit a.txt", "kind": "edit", "content": [diff] });
     let asked = question(&tool, &plain());
-    let expected = "\
-[permission] Edit a.txt [edit]
-  --- a.txt
+    let expected = "  --- a.txt
   +++ a.txt
   @@ -1,2 +1,2 @@
    one
@@ -28,17 +26,17 @@ fn permission_shows_an_edits_diff_and_a_commands_line() {
   +2
 ";
     assert_eq!(asked.shown(), expected);
-    assert_eq!(asked.prompt_line(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
+    assert_eq!(asked.prompt_line(), "Allow Edit a.txt [edit]? (y/N) ");
     // The diff names its file; an input that names another file is shown too.
     let mut named = tool.clone();
     named["rawInput"] = json!({ "path": "a.txt" });
     assert_eq!(question(&named, &plain()).shown(), expected);
     named["rawInput"] = json!({ "path": "b.txt" });
-    assert!(question(&named, &plain()).shown().contains("[edit]\n  b.txt\n  --- a.txt\n"));
+    assert!(question(&named, &plain()).shown().starts_with("  b.txt\n  --- a.txt\n"));
     let tool = json!({ "title": "Run it", "kind": "execute", "rawInput": { "command": "rm -rf x\nls" } });
-    assert_eq!(question(&tool, &plain()).shown(), "[permission] Run it [execute]\n  $ rm -rf x\n  ls\n");
+    assert_eq!(question(&tool, &plain()).shown(), "  $ rm -rf x\n  ls\n");
     let tool = json!({ "title": "Look", "rawInput": { "depth": 3 } });
-    assert_eq!(question(&tool, &plain()).shown(), "[permission] Look\n  {\"depth\":3}\n");
+    assert_eq!(question(&tool, &plain()).shown(), "  {\"depth\":3}\n");
 }
 
 #[test]
@@ -51,12 +49,12 @@ fn permission_shows_members_of_earlier_tool_call_updates() {
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
-    let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to show: content)\n";
+    let expected = "  a.txt\n  (too long to show: content)\n";
     assert_eq!(asked.shown(), expected);
     // Content in the request itself is not omitted.
     let params = json!({ "toolCall": { "toolCallId": "t", "content": [] }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
-    assert_eq!(asked.shown(), "[permission] Edit [edit]\n  a.txt\n");
+    assert_eq!(asked.shown(), "  a.txt\n");
 }
 
 #[test]
@@ -65,10 +63,10 @@ fn permission_title_cannot_control_the_terminal_or_forge_a_question() {
     let asked = question(&json!({ "title": title, "kind": "ed\u{7}it\n" }), &plain());
     let subject = "Read[2J31m a  [permission] Allow nothing? (y/N) y\u{fffd}txt.exe [edit ]";
     assert_eq!(asked.shown(), "");
-    assert_eq!(asked.prompt_line(), format!("[permission] Allow {subject}? (y/N) "));
+    assert_eq!(asked.prompt_line(), format!("Allow {subject}? (y/N) "));
     let asked =
         question(&json!({ "title": title, "kind": "ed\u{7}it\n", "rawInput": { "depth": 3 } }), &plain());
-    assert_eq!(asked.shown(), format!("[permission] {subject}\n  {{\"depth\":3}}\n"));
+    assert_eq!(asked.shown(), "  {\"depth\":3}\n");
 }
 
 #[test]
@@ -77,18 +75,13 @@ fn permission_and_its_long_command_are_shown_once() {
     for title in [command.clone(), format!("`{command}`")] {
         let tool = json!({ "title": title, "kind": "execute", "rawInput": { "command": command } });
         let asked = question(&tool, &plain());
-        let (begin, more) = (&title[..80], title.len() - 80);
-        let subject = format!("{begin}... ({more} more characters) [execute]");
-        assert_eq!(asked.shown(), format!("[permission] {subject}\n  $ {command}\n"));
-        assert_eq!(asked.prompt_line(), format!("[permission] Allow {subject}? (y/N) "));
+        assert_eq!(asked.shown(), format!("  $ {command}\n"));
+        assert_eq!(asked.prompt_line(), "Allow this command? (y/N) ");
     }
     // A title that differs from the command has the usual length limit.
     let tool = json!({ "title": "y".repeat(500), "rawInput": { "command": command } });
-    let shown = question(&tool, &plain()).shown();
-    assert!(
-        shown.starts_with(&format!("[permission] {}... (100 more characters)\n", "y".repeat(400))),
-        "{shown}"
-    );
+    let expected = format!("Allow {}... (100 more characters)? (y/N) ", "y".repeat(400));
+    assert_eq!(question(&tool, &plain()).prompt_line(), expected);
     assert_eq!(question(&json!({ "title": "Edit it" }), &plain()).shown(), "");
 }
 
@@ -102,7 +95,6 @@ fn numbers_are_asked_for_only_where_options_are_numbered() {
 fn too_long_permission_input_says_how_much_is_omitted() {
     let tool = json!({ "title": "x".repeat(500), "rawInput": { "command": "y".repeat(5000) } });
     let shown = question(&tool, &plain()).shown();
-    assert!(shown.contains("x... (100 more characters)\n"), "{shown}");
     assert!(shown.ends_with("y... (1000 more characters)\n"), "{shown}");
     let diff = |number: usize| json!({ "type": "diff", "path": number.to_string(), "newText": "" });
     let content: Vec<Value> = (0..12).map(diff).collect();
@@ -118,8 +110,8 @@ fn yes_and_no_select_the_narrowest_permission_option_numbers_any() {
         option("x", "new"),
     ];
     let asked = question(&json!({ "title": "T" }), &options);
-    assert_eq!(asked.shown(), "[permission] T\n  1  The A\n  2  The a\n  3  The r\n  4  The x\n");
-    assert_eq!(asked.prompt_line(), "[permission] Allow T? (y/N, or a number) ");
+    assert_eq!(asked.shown(), "  1  The A\n  2  The a\n  3  The r\n  4  The x\n");
+    assert_eq!(asked.prompt_line(), "Allow T? (y/N, or a number) ");
     let cases = [("y", "a"), (" YES ", "a"), ("", "r"), ("n", "r"), ("No", "r"), ("1", "A"), ("4", "x")];
     for (typed, chosen) in cases {
         assert_eq!(asked.reply(typed), TerminalPermissionReply::Answer(selected(chosen)), "{typed:?}");
@@ -147,7 +139,7 @@ fn permission_without_reject_option_is_cancelled_and_yes_is_refused() {
 #[test]
 fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
     let input = json!({ "content": "evil", "path": "/w/x" });
-    let whole = "[permission] T\n  /w/x\n  {\"content\":\"evil\",\"path\":\"/w/x\"}\n";
+    let whole = "  /w/x\n  {\"content\":\"evil\",\"path\":\"/w/x\"}\n";
     let block = json!({ "type": "content", "content": { "type": "text", "text": "diff" } });
     for item in [json!({ "type": "content", "path": "/w/x" }), block, json!({ "path": "/w/x" })] {
         let tool = json!({ "title": "T", "rawInput": input, "content": [item] });
@@ -164,7 +156,7 @@ fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
     assert!(shown.starts_with(whole) && shown.ends_with("  ... (1 more files)\n"), "{shown}");
     // An input without a path is shown.
     let tool = json!({ "title": "T", "rawInput": { "depth": 3 }, "content": [{ "type": "content", "text": "diff" }] });
-    assert_eq!(question(&tool, &plain()).shown(), "[permission] T\n  {\"depth\":3}\n");
+    assert_eq!(question(&tool, &plain()).shown(), "  {\"depth\":3}\n");
 }
 
 #[test]
@@ -198,12 +190,12 @@ fn permission_input_omits_only_what_the_diff_shows() {
         let tool = json!({ "title": "T", "rawInput": input, "content": [diff] });
         let shown = question(&tool, &plain()).shown();
         let before = shown.split("  --- ").next();
-        assert_eq!(before, Some(format!("[permission] T\n{expected}").as_str()), "{input}");
+        assert_eq!(before, Some(expected), "{input}");
     }
     // The path and the text occur in different diffs, so the input is shown.
     let input = json!({ "path": "/w/x", "content": "evil" });
     let tool = json!({ "title": "T", "rawInput": input, "content": [good, diff("/w/y", None, "evil")] });
-    assert!(question(&tool, &plain()).shown().starts_with("[permission] T\n  {\"content\":\"evil\"}\n"));
+    assert!(question(&tool, &plain()).shown().starts_with("  {\"content\":\"evil\"}\n"));
 }
 
 #[test]
@@ -211,7 +203,7 @@ fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
     let with = |env: Value| {
         let tool = json!({ "title": "T", "rawInput": { "command": "ls", "env": env } });
         let shown = question(&tool, &plain()).shown();
-        shown.strip_prefix("[permission] T\n  $ ls\n").unwrap().to_owned()
+        shown.strip_prefix("  $ ls\n").unwrap().to_owned()
     };
     let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
     let long = "x".repeat(400);

@@ -2,12 +2,9 @@
 //! an agent has shown the session, these are the values that it will start with.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use acpx_core::model::{Choices, MODEL_OPTION, OfferedSetting, RecordSettings, SettingName, SettingValue};
 use serde::Serialize;
-
-use crate::output::sanitize::line;
 
 /// The settings members of a status. `model`, `availableModels` and `mode` are npm acpx's.
 #[derive(Serialize)]
@@ -83,35 +80,44 @@ fn is_model(name: &SettingName) -> bool {
     matches!(name.option(), Some("model" | MODEL_OPTION))
 }
 
-/// The same for people: model and mode always, and a line for each other option.
-pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result<()> {
+/// The models and modes to choose from, as names and values.
+pub(super) fn choices(settings: &RecordSettings) -> Vec<(&'static str, String)> {
+    let offered = [("models", settings.reported.model()), ("modes", settings.reported.mode())];
+    let listed = |(name, offered): (&'static str, Option<&OfferedSetting>)| match &offered?.choices {
+        Choices::Of(choices) if !choices.is_empty() => Some((name, choices.join(", "))),
+        _ => None,
+    };
+    offered.into_iter().filter_map(listed).collect()
+}
+
+/// The same for people, as names and values: model and mode always, and one for each other option.
+pub(super) fn rows(settings: &RecordSettings) -> Vec<(String, String)> {
     let (model, mode) = (settings.reported.model(), settings.reported.mode());
     let shown = |offered: Option<&OfferedSetting>, is_it| {
         let value = value(offered).or_else(|| untried(settings, is_it));
         value.map_or("-".to_owned(), ToString::to_string)
     };
-    line(out, format_args!("model: {}", shown(model, is_model)))?;
-    line(out, format_args!("mode: {}", shown(mode, is_mode)))?;
+    let mut rows =
+        vec![("model".to_owned(), shown(model, is_model)), ("mode".to_owned(), shown(mode, is_mode))];
     let named = [model, mode].map(|offered| offered.map(|offered| &offered.name));
     for offered in &settings.reported.0 {
         if let (SettingName::Option(id), Some(value)) = (&offered.name, &offered.value)
             && !named.contains(&Some(&offered.name))
         {
-            line(out, format_args!("option {id}: {value}"))?;
+            rows.push((format!("option {id}"), value.to_string()));
         }
     }
     for wish in settings.unapplied().filter(|wish| !is_model(&wish.name)) {
-        if let Some(id) = wish.name.option() {
-            line(out, format_args!("option {id}: {}", wish.value))?;
-        }
+        rows.extend(wish.name.option().map(|id| (format!("option {id}"), wish.value.to_string())));
     }
     for (wish, _, reason) in settings.unconfirmed() {
+        let name = match wish.name.option() {
+            None => "wished mode".to_owned(),
+            Some(MODEL_OPTION) => "wished model".to_owned(),
+            Some(id) => format!("wished option {id}"),
+        };
         let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-        match wish.name.option() {
-            None => line(out, format_args!("wished mode: {}{why}", wish.value))?,
-            Some(MODEL_OPTION) => line(out, format_args!("wished model: {}{why}", wish.value))?,
-            Some(id) => line(out, format_args!("wished option {id}: {}{why}", wish.value))?,
-        }
+        rows.push((name, format!("{}{why}", wish.value)));
     }
-    Ok(())
+    rows
 }

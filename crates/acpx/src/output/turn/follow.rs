@@ -12,11 +12,12 @@ use acpx_core::model::{
 };
 use acpx_core::wire::RpcMessage;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::text::TextView;
 use super::{MessageKey, MessageTracker, UpdateReader};
 use crate::cli::Format;
+use crate::output::error::ErrorObject;
 use crate::output::{Console, OutputMode, WatchedEvent, json_line};
 
 /// Shows a session.
@@ -65,7 +66,7 @@ impl FollowView {
     /// An empty view.
     pub(crate) fn new(mode: OutputMode, session: SessionIdentity) -> Self {
         let view = match mode.format {
-            Format::Text => FollowRenderer::Text(TextView::new(mode.verbose).into()),
+            Format::Text => FollowRenderer::Text(TextView::new(mode).into()),
             Format::Json => FollowRenderer::Json,
             Format::Quiet => FollowRenderer::Quiet(Quiet::default()),
         };
@@ -92,17 +93,20 @@ impl FollowView {
         }
         let message = RpcMessage::parse(event.message.get()).ok();
         match &mut self.view {
-            FollowRenderer::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
+            FollowRenderer::Json => {
+                let with_error = fact.as_ref().and_then(with_error_object);
+                json_line(&EventLine::new(&self.session, event, with_error.as_deref()), &mut console.out)
+            }
             FollowRenderer::Text(view) => match message.as_ref().and_then(|message| prompt(event, message)) {
                 Some(words) => {
                     self.prompted = event.turn;
                     let client = event.turn.and_then(|turn| client_of(self.begun.as_ref(), turn));
-                    view.prompt(event.turn, client, &words, &mut *console.out)
+                    view.prompt(event.turn, client, &words, &mut console.out)
                 }
                 None => text(view, event, message.as_ref(), fact.as_ref(), console),
             },
             FollowRenderer::Quiet(view) => {
-                view.event(event, message.as_ref(), fact.as_ref(), &mut *console.out)
+                view.event(event, message.as_ref(), fact.as_ref(), &mut console.out)
             }
         }
     }
@@ -127,13 +131,13 @@ impl FollowView {
         if words.trim().is_empty() {
             return Ok(());
         }
-        view.prompt(Some(turn.id), client_of(self.begun.as_ref(), turn.id), &words, &mut *console.out)
+        view.prompt(Some(turn.id), client_of(self.begun.as_ref(), turn.id), &words, &mut console.out)
     }
 
     /// Ends the output.
     pub(crate) fn finish(self, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            FollowRenderer::Text(mut view) => view.end_line(&mut *console.out)?,
+            FollowRenderer::Text(mut view) => view.end_line(&mut console.out)?,
             FollowRenderer::Quiet(Quiet { is_open: true, .. }) => writeln!(console.out)?,
             FollowRenderer::Json | FollowRenderer::Quiet(_) => {}
         }
@@ -142,7 +146,8 @@ impl FollowView {
 }
 
 impl<'a> EventLine<'a> {
-    fn new(session: &'a SessionIdentity, event: &'a WatchedEvent) -> Self {
+    /// The line of an event, with another message if one is given.
+    fn new(session: &'a SessionIdentity, event: &'a WatchedEvent, message: Option<&'a RawValue>) -> Self {
         Self {
             action: "event",
             session,
@@ -151,9 +156,21 @@ impl<'a> EventLine<'a> {
             direction: event.direction.as_str(),
             turn: event.turn.map(|turn| turn.0),
             aside: event.is_outside_conversation,
-            message: &event.message,
+            message: message.unwrap_or(&event.message),
         }
     }
+}
+
+/// A fact whose stored error is replaced by the error object that all output has; `None` if it has no error.
+fn with_error_object(fact: &Fact) -> Option<Box<RawValue>> {
+    let error = match fact {
+        Fact::TurnEnded { error: Some(error), .. } => ErrorObject::from(error),
+        Fact::SessionReset { error: Some(error), .. } => ErrorObject::from(error),
+        _ => return None,
+    };
+    let mut shown = serde_json::to_value(fact).ok()?;
+    *shown.get_mut("error")? = serde_json::to_value(error).ok()?;
+    to_raw_value(&shown).ok()
 }
 
 fn text(
@@ -168,14 +185,14 @@ fn text(
     }
     match fact {
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
-            return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);
+            return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut console.out);
         }
         Some(Fact::SessionReset { reason, announced: true, carried, error, .. }) => {
             let why = error.as_ref().map_or_else(|| reason.clone(), |error| format!("{reason}: {error}"));
-            return view.reset(&why, *carried, &mut *console.out);
+            return view.reset(&why, *carried, &mut console.out);
         }
         Some(Fact::SessionReturned { acpx_session_id, .. }) => {
-            return view.returned(acpx_session_id, &mut *console.out);
+            return view.returned(acpx_session_id, &mut console.out);
         }
         Some(
             fact @ (Fact::AgentEnded { .. }
@@ -185,11 +202,11 @@ fn text(
             | Fact::LinesDropped { .. }
             | Fact::LinesUnread { .. }),
         ) => {
-            return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut *console.out));
+            return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut console.out));
         }
         _ => {}
     }
-    message.map_or(Ok(()), |message| view.message(event, message, &mut *console.out))
+    message.map_or(Ok(()), |message| view.message(event, message, console))
 }
 
 /// The client of a turn, if it is the one that began last.
@@ -230,7 +247,7 @@ impl Quiet {
 }
 
 /// The user's prompt in an event, if it is one.
-fn prompt(event: &WatchedEvent, message: &RpcMessage) -> Option<String> {
+pub(crate) fn prompt(event: &WatchedEvent, message: &RpcMessage) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Params<'a> {
         #[serde(borrow)]

@@ -4,11 +4,13 @@
 //! reports the loss of a session: on stderr, and in JSON on stdout too.
 
 mod activity;
+mod answer;
 mod denials;
 mod follow;
 mod quiet;
 mod recent_tool_calls;
 mod result;
+mod terminal;
 mod text;
 mod tool;
 mod tool_io;
@@ -21,13 +23,14 @@ use acpx_core::acp::translate::UpdatesToV1;
 use acpx_core::model::{
     AcpSessionId, AgentSessionId, ClientName, Decision, Direction, EndedProcess, Fact, HistoryExtent,
     MessageKind, PermissionPolicy, ProtocolVersion, ReplayVerdict, RestoreError, SessionIdentity,
-    SettingValue, Timestamp, TurnId, Update,
+    SessionUsage, SettingValue, Timestamp, TurnId, Update,
 };
 use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use self::activity::AgentActivity;
+use self::answer::AnswerReader;
 use self::denials::DenialTracker;
 use self::quiet::QuietView;
 use self::text::TextView;
@@ -39,10 +42,11 @@ use crate::output::sanitize::{ellipsize, on_one_line};
 
 pub(crate) use self::activity::TimeoutCause;
 pub(crate) use self::denials::DenialSummary;
-pub(crate) use self::follow::FollowView;
+pub(crate) use self::follow::{FollowView, prompt};
 pub(crate) use self::recent_tool_calls::RecentToolCalls;
-pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
-pub(super) use self::tool::{command_line, first_named};
+pub(crate) use self::result::{PromptResult, ResultIds, TurnStatus, cost};
+pub(super) use self::terminal::{percent, thousands};
+pub(crate) use self::tool::{command_line, first_named};
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -60,22 +64,31 @@ pub(crate) struct TurnView {
 const ELICITATION: &str = "elicitation/create";
 /// Shown with a pending request.
 const HOW_TO_ANSWER: &str =
-    "it waits for an answer: acpx pending shows the question, acpx approve ID or acpx deny ID answers it";
+    "it waits for an answer: acpx pending shows the request, acpx approve ID or acpx deny ID answers it";
 
 #[derive(Debug)]
 enum TurnRenderer {
     Text(Box<TextView>),
-    /// With the agent's last error that was shown.
-    Json(Option<Box<str>>),
+    Json(Box<JsonView>),
     Quiet(QuietView),
+}
+
+/// Writes the lines as they were exchanged.
+#[derive(Debug, Default)]
+struct JsonView {
+    /// The agent's last error that was shown.
+    shown_error: Option<Box<str>>,
+    answer: AnswerReader,
+    /// Whether only the result is written.
+    is_result_only: bool,
 }
 
 impl TurnView {
     /// A view of a turn that has not begun.
     pub(crate) fn new(mode: OutputMode, session: Option<SessionIdentity>) -> Self {
         let view = match mode.format {
-            Format::Text => TurnRenderer::Text(TextView::new(mode.verbose).into()),
-            Format::Json => TurnRenderer::Json(None),
+            Format::Text => TurnRenderer::Text(TextView::new(mode).into()),
+            Format::Json => TurnRenderer::Json(Box::default()),
             Format::Quiet => TurnRenderer::Quiet(QuietView::default()),
         };
         Self {
@@ -87,10 +100,27 @@ impl TurnView {
         }
     }
 
+    /// A view of a recorded turn: only its result in JSON, only the answer otherwise.
+    pub(crate) fn of_record(mode: OutputMode, session: SessionIdentity) -> Self {
+        let format = if mode.format == Format::Json { Format::Json } else { Format::Quiet };
+        let mut view = Self::new(OutputMode { format, ..mode }, Some(session));
+        if let TurnRenderer::Json(view) = &mut view.view {
+            view.is_result_only = true;
+        }
+        view
+    }
+
     /// The terminal asks for permissions, so the view does not show them before they are answered.
     pub(crate) fn prompt_here(&mut self) {
         if let TurnRenderer::Text(view) = &mut self.view {
             view.prompt_here();
+        }
+    }
+
+    /// The session's usage before the turn, for what the turn costs.
+    pub(crate) fn begin_with(&mut self, usage: Option<&SessionUsage>) {
+        if let TurnRenderer::Text(view) = &mut self.view {
+            view.set_cost_before(usage.and_then(|usage| usage.cost.clone()));
         }
     }
 
@@ -120,13 +150,10 @@ impl TurnView {
             self.denials.observe(event, message)
         });
         match (&mut self.view, &message) {
-            (TurnRenderer::Text(view), Some(message)) => view.message(event, message, &mut *console.out)?,
+            (TurnRenderer::Text(view), Some(message)) => view.message(event, message, console)?,
             (TurnRenderer::Quiet(view), Some(message)) => view.message(event, message),
-            (TurnRenderer::Json(shown), message) => {
-                console.out.write_all(event.message.get().as_bytes())?;
-                console.out.write_all(b"\n")?;
-                let error = message.as_ref().filter(|_| event.direction == Direction::FromAgent);
-                *shown = error.and_then(|message| message.error().map(Into::into)).or(shown.take());
+            (TurnRenderer::Json(view), message) => {
+                view.message(event, message.as_ref(), &mut console.out)?;
             }
             (TurnRenderer::Text(_) | TurnRenderer::Quiet(_), None) => {}
         }
@@ -143,11 +170,11 @@ impl TurnView {
     }
 
     /// Shows how the turn ended.
-    pub(crate) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
+    pub(crate) fn finish(self, result: PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            TurnRenderer::Text(view) => view.finish(result, console),
-            TurnRenderer::Json(shown) => finish_json(result, shown.as_deref(), &mut *console.out),
-            TurnRenderer::Quiet(view) => view.finish(result, console),
+            TurnRenderer::Text(view) => view.finish(&result, console),
+            TurnRenderer::Json(view) => view.finish(result, &mut console.out),
+            TurnRenderer::Quiet(view) => view.finish(&result, console),
         }?;
         console.flush()
     }
@@ -226,7 +253,7 @@ impl TurnView {
     /// Shows a fact to people, on its own line.
     fn show_fact(&mut self, fact: &Fact, console: &mut Console<'_>) -> io::Result<()> {
         if let TurnRenderer::Text(view) = &mut self.view {
-            view.end_line(&mut *console.out)?;
+            view.end_line(&mut console.out)?;
         }
         console.flush_and_notice(&detail(fact).unwrap_or_default())
     }
@@ -244,24 +271,48 @@ impl TurnView {
         match self.view {
             TurnRenderer::Json(_) => {
                 let (action, session) = (notice.action(), self.session.as_ref());
-                json_line(&TurnNoticeObject { action, session, notice }, &mut *console.out)
+                json_line(&TurnNoticeObject { action, session, notice }, &mut console.out)
             }
             TurnRenderer::Text(_) | TurnRenderer::Quiet(_) => Ok(()),
         }
     }
 }
 
-/// Writes the result, after an error line in npm acpx's form unless the agent's own error was already shown.
-fn finish_json(result: &PromptResult, shown: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-    let is_shown = |report: &ErrorReport| report.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
-    if let Some(report) = result.report().filter(|report| !is_shown(report)) {
-        error::json(&report, out)?;
+impl JsonView {
+    /// Writes the next line. The agent's message may be no JSON-RPC.
+    fn message(
+        &mut self,
+        event: &WatchedEvent,
+        message: Option<&RpcMessage>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if !self.is_result_only {
+            out.write_all(event.message.get().as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        let Some(message) = message else { return Ok(()) };
+        self.answer.event(event, message);
+        if let Some(error) = message.error().filter(|_| event.direction == Direction::FromAgent) {
+            self.shown_error = Some(error.into());
+        }
+        Ok(())
     }
-    json_line(result, out)
+
+    /// Writes the result, after an error line in npm acpx's form unless the agent's own error was already shown.
+    fn finish(self, result: PromptResult, out: &mut dyn Write) -> io::Result<()> {
+        let result = result.with_answer(self.answer.finish());
+        let shown = self.shown_error.as_deref();
+        let is_shown = |error: &&ErrorReport| error.acp.as_ref().is_some_and(|acp| Some(acp.get()) == shown);
+        let error = result.error_line().filter(|error| !self.is_result_only && !is_shown(error));
+        if let Some(error) = error {
+            error::json(error, out)?;
+        }
+        json_line(&result, out)
+    }
 }
 
 /// The text of a fact that only verbose output shows.
-fn detail(fact: &Fact) -> Option<String> {
+pub(crate) fn detail(fact: &Fact) -> Option<String> {
     match fact {
         Fact::TurnStarted { turn, request_id, .. } => {
             Some(format!("turn {turn} is sent (request {request_id})"))
@@ -289,7 +340,7 @@ fn detail(fact: &Fact) -> Option<String> {
 }
 
 /// What a fresh session knows of the earlier conversation.
-fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
+pub(crate) fn knows_before(carried: Option<HistoryExtent>) -> &'static str {
     match carried {
         None => "does not remember what came before",
         Some(HistoryExtent::Whole) => "gets the earlier conversation with this prompt",
@@ -310,7 +361,7 @@ enum TurnNotice {
         announced: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         carried: Option<HistoryExtent>,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "error::write_restore_error")]
         error: Option<RestoreError>,
     },
     /// The agent did not get these servers.
@@ -367,20 +418,20 @@ const NAME_CHARS: usize = 40;
 
 /// The message whose chunks are arriving.
 #[derive(Debug, Default)]
-pub(super) struct MessageTracker(Option<MessageKey>);
+pub(crate) struct MessageTracker(Option<MessageKey>);
 
 /// What distinguishes a chunk's message from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MessageKey {
-    pub(super) kind: MessageKind,
-    pub(super) turn: Option<TurnId>,
+pub(crate) struct MessageKey {
+    pub(crate) kind: MessageKind,
+    pub(crate) turn: Option<TurnId>,
     /// The agent's id for the message, where it gives one.
-    pub(super) id: Option<Box<str>>,
+    pub(crate) id: Option<Box<str>>,
 }
 
 impl MessageTracker {
     /// Takes the next chunk; returns whether it begins a message. A chunk without an id continues the current message.
-    pub(super) fn begins(&mut self, piece: MessageKey) -> bool {
+    pub(crate) fn begins(&mut self, piece: MessageKey) -> bool {
         let goes_on = self.0.as_ref().is_some_and(|open| {
             let is_same = piece.id.is_none() || piece.id == open.id;
             is_same && (open.kind, open.turn) == (piece.kind, piece.turn)
@@ -412,13 +463,13 @@ const SESSIONS: usize = 8;
 
 /// Reads updates in order. Each ACP session has its own ids.
 #[derive(Debug, Default)]
-pub(super) struct UpdateReader {
+pub(crate) struct UpdateReader {
     sessions: HashMap<Box<str>, UpdatesToV1>,
 }
 
 impl UpdateReader {
     /// The updates in an event; none if it is not an update of the agent in this conversation.
-    pub(super) fn read(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Vec<Update> {
+    pub(crate) fn read(&mut self, event: &WatchedEvent, message: &RpcMessage) -> Vec<Update> {
         let is_own = event.direction == Direction::FromAgent && !event.is_outside_conversation;
         if !is_own || message.method() != Some("session/update") {
             return Vec::new();

@@ -1,18 +1,20 @@
 //! Renders only the answer: the agent's words on stdout once the turn is done, usage and errors on stderr.
 
-use std::io;
+use std::io::{self, Write};
 
-use acpx_core::model::{ChunkContent, MessageKind, Update};
+use acpx_core::model::Update;
 use acpx_core::wire::RpcMessage;
 
+use super::answer::Answer;
 use super::result::UsageTracker;
 use super::{PromptResult, TurnStatus, UpdateReader};
+use crate::output::error::quiet_words;
 use crate::output::{Console, WatchedEvent};
 
 /// The agent's words so far.
 #[derive(Debug, Default)]
 pub(super) struct QuietView {
-    words: String,
+    answer: Answer,
     updates: UpdateReader,
     usage: UsageTracker,
 }
@@ -22,35 +24,25 @@ impl QuietView {
         for update in self.updates.read(event, message) {
             match update {
                 Update::Usage { usage, cost_stands } => self.usage.update(usage, cost_stands),
-                update => self.words.extend(words(update)),
+                update => self.answer.add(&update, usize::MAX),
             }
         }
     }
 
     pub(super) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         let failed = matches!(result.status, TurnStatus::Failed | TurnStatus::Interrupted);
-        if !(failed && self.words.is_empty()) {
-            writeln!(console.out, "{}", self.words)?;
+        if !(failed && self.answer.text.is_empty()) {
+            writeln!(console.out, "{}", self.answer.text)?;
             console.flush()?;
+        }
+        if console.mode.is_terminal {
+            return console.turn_error(result);
         }
         self.usage.print(result, console);
         if let Some(error) = &result.error {
-            console.notice(&format!(
-                "error: {} [{}] {}",
-                error.code.class().as_str(),
-                error.code,
-                error.message
-            ));
+            console.notice(&format!("error: {}", quiet_words(error)));
             error.hint.iter().for_each(|hint| console.notice(&format!("hint: {hint}")));
         }
         Ok(())
-    }
-}
-
-/// The agent's words in an update, if it has any.
-fn words(update: Update) -> Option<Box<str>> {
-    match update {
-        Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } => Some(text),
-        _ => None,
     }
 }

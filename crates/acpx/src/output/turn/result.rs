@@ -1,19 +1,20 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::io;
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, ErrorCode, PermissionCount, RecordId, RequestId, SessionIdentity,
-    SessionUsage, StopReason, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
+    AcpSessionId, AgentSessionId, Cost, ErrorCode, PermissionCount, RecordId, RequestId, SessionIdentity,
+    SessionUsage, StopReason, Timestamp, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::answer::Answer;
 use crate::cli::Format;
-use crate::error::{CliExit, ErrorReport, Origin, cli_hint};
-use crate::output::Console;
+use crate::error::{CliExit, ErrorReport};
 use crate::output::sanitize::{BRIEF, agent_text, one_line};
+use crate::output::{Console, error};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -29,9 +30,15 @@ pub(crate) struct PromptResult {
     /// Why the agent stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_reason: Option<String>,
+    /// The agent's answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) text: String,
+    /// Whether the answer is longer than `text`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) text_truncated: bool,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<ResultError>,
+    pub(crate) error: Option<ErrorReport>,
     /// What it used, as the agent reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Box<RawValue>>,
@@ -76,56 +83,7 @@ pub(crate) enum TurnStatus {
     Interrupted,
 }
 
-/// A turn's error, with the members of an error line.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ResultError {
-    /// The stable code.
-    pub(crate) code: ErrorCode,
-    /// Its class.
-    acpx_code: &'static str,
-    /// What happened, to what.
-    pub(crate) message: String,
-    /// What a person can do next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hint: Option<String>,
-    /// Whether the same prompt may succeed later.
-    retryable: bool,
-    /// The agent's own error object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acp: Option<Box<RawValue>>,
-}
-
-impl ResultError {
-    /// An error with the usual hint of its code.
-    pub(crate) fn new(code: ErrorCode, message: String, acp: Option<&str>) -> Self {
-        Self {
-            acpx_code: code.class().as_str(),
-            message,
-            hint: cli_hint(&code, code.hint()),
-            retryable: code.is_retryable(),
-            code,
-            acp: acp.and_then(|json| serde_json::from_str(json).ok()),
-        }
-    }
-
-    /// The turn with this agent timed out.
-    pub(crate) fn timed_out(agent: &str, limit: Duration) -> Self {
-        let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
-        Self::new(code, message.into(), None)
-    }
-
-    fn interrupted(turn: &Turn) -> Self {
-        let message = format!("turn {} was interrupted: its host went away", turn.id);
-        Self::new(ErrorCode::Interrupted, message, None)
-    }
-
-    /// The caller that has seen the turn adds what was denied, and what would have allowed it.
-    fn denied() -> Self {
-        let message = "every permission that the agent asked for was denied".to_owned();
-        Self::new(ErrorCode::PermissionDenied, message, None)
-    }
-
+impl ErrorReport {
     /// Names what was denied: the first tool use, and how many followed.
     pub(crate) fn name_denied(&mut self, tool: &ToolUse, more: usize) {
         let named = one_line(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()), BRIEF);
@@ -134,10 +92,16 @@ impl ResultError {
     }
 }
 
-impl From<&TurnError> for ResultError {
-    fn from(error: &TurnError) -> Self {
-        Self::new(error.code.clone(), error.message.to_string(), error.acp.as_deref())
-    }
+/// The error of an interrupted turn.
+fn interrupted(turn: &Turn) -> ErrorReport {
+    let message = format!("turn {} was interrupted: its host went away", turn.id);
+    ErrorReport::of_turn(ErrorCode::Interrupted, message, None)
+}
+
+/// The caller that has seen the turn adds what was denied, and what would have allowed it.
+fn denied() -> ErrorReport {
+    let message = "every permission that the agent asked for was denied".to_owned();
+    ErrorReport::of_turn(ErrorCode::PermissionDenied, message, None)
 }
 
 impl PromptResult {
@@ -148,6 +112,8 @@ impl PromptResult {
             request,
             status,
             stop_reason: None,
+            text: String::new(),
+            text_truncated: false,
             error: None,
             usage: None,
             duration_ms: None,
@@ -156,7 +122,7 @@ impl PromptResult {
     }
 
     /// The result of a stored turn.
-    pub(crate) fn of_turn(ids: ResultIds, turn: &Turn, duration_ms: Option<u64>) -> Self {
+    pub(crate) fn of_turn(ids: ResultIds, turn: &Turn) -> Self {
         let (status, stop_reason, error) = match &turn.state {
             TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
                 let cancelled = *reason == StopReason::cancelled();
@@ -164,17 +130,36 @@ impl PromptResult {
                 (status, Some(reason.as_str().to_owned()), None)
             }
             TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => {
-                (TurnStatus::Failed, None, Some(ResultError::from(error)))
+                let TurnError { code, message, acp } = error;
+                let error = ErrorReport::of_turn(code.clone(), message.to_string(), acp.as_deref());
+                (TurnStatus::Failed, None, Some(error))
             }
             // A turn that ended here and is open in the store has lost its host.
             TurnState::Interrupted { .. } | TurnState::Queued | TurnState::Dispatched { .. } => {
-                (TurnStatus::Interrupted, None, Some(ResultError::interrupted(turn)))
+                (TurnStatus::Interrupted, None, Some(interrupted(turn)))
             }
         };
         let usage = turn.usage.as_deref().and_then(|json| serde_json::from_str(json).ok());
         let permissions = turn.permissions;
+        let ended = match turn.state {
+            TurnState::Ended { at, .. } | TurnState::Interrupted { at } => Some(at),
+            TurnState::Queued | TurnState::Dispatched { .. } => None,
+        };
+        let spent = |at: Timestamp| u64::try_from(at.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX);
+        let duration_ms = ended.map(spent);
         let known = Self::new(ids, turn.request.clone(), status);
         Self { stop_reason, error, usage, duration_ms, permissions, ..known }
+    }
+
+    /// Adds the agent's answer, and the ids to the error.
+    pub(crate) fn with_answer(mut self, answer: Answer) -> Self {
+        if let Some(error) = &mut self.error {
+            let ResultIds { record, session, agent_session } = self.ids.clone();
+            let ids = record.zip(session);
+            error.identity = ids.map(|(record, session)| SessionIdentity { record, session, agent_session });
+        }
+        self.text_truncated |= answer.is_truncated;
+        Self { text: answer.text, ..self }
     }
 
     /// Adds the error of an answered turn whose agent was denied every permission it requested, which has its own exit
@@ -183,27 +168,14 @@ impl PromptResult {
         let PermissionCount { approved, rejected } = self.permissions;
         let is_answered = matches!(self.status, TurnStatus::Completed | TurnStatus::Cancelled);
         if is_answered && self.error.is_none() && rejected > 0 && approved == 0 {
-            self.error = Some(ResultError::denied());
+            self.error = Some(denied());
         }
         self
     }
 
-    /// The error as an error line. A turn that was denied every permission has none.
-    pub(super) fn report(&self) -> Option<ErrorReport> {
-        let error = self.error.as_ref().filter(|error| error.code != ErrorCode::PermissionDenied)?;
-        let ResultIds { record, session, agent_session } = self.ids.clone();
-        let identity =
-            record.zip(session).map(|(record, session)| SessionIdentity { record, session, agent_session });
-        Some(ErrorReport {
-            class: error.code.class(),
-            code: error.code.clone(),
-            message: error.message.clone(),
-            hint: error.hint.clone(),
-            origin: if error.acp.is_some() { Origin::Acp } else { Origin::Runtime },
-            retryable: error.retryable,
-            identity,
-            acp: error.acp.clone(),
-        })
+    /// The error of the error line that comes before the result. A turn that was denied every permission has none.
+    pub(super) fn error_line(&self) -> Option<&ErrorReport> {
+        self.error.as_ref().filter(|error| error.code != ErrorCode::PermissionDenied)
     }
 
     /// The exit code of the command.
@@ -231,6 +203,18 @@ fn write_count<S: Serializer>(count: &PermissionCount, serializer: S) -> Result<
     Count { approved: count.approved, rejected: count.rejected }.serialize(serializer)
 }
 
+impl Console<'_> {
+    /// Writes the error of a turn to stderr of a terminal. What the person there denied is no error.
+    pub(super) fn turn_error(&mut self, result: &PromptResult) -> io::Result<()> {
+        self.flush()?;
+        let is_own = |error: &&ErrorReport| error.code == ErrorCode::PermissionDenied && error.hint.is_none();
+        match result.error.as_ref().filter(|error| !is_own(error)) {
+            Some(error) => error::terminal(&error.message, error.hint.as_deref(), &mut self.err),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The usage that the agent reported in the turn.
 #[derive(Debug, Default)]
 pub(super) struct UsageTracker(Option<SessionUsage>);
@@ -240,6 +224,11 @@ impl UsageTracker {
     pub(super) fn update(&mut self, usage: SessionUsage, cost_stands: bool) {
         let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);
         self.0 = Some(SessionUsage { cost: usage.cost.or(before), ..usage });
+    }
+
+    /// The usage reported last.
+    pub(super) fn last(&self) -> Option<&SessionUsage> {
+        self.0.as_ref()
     }
 
     /// Prints the usage. Quiet output prints only what npm acpx prints.
@@ -276,4 +265,40 @@ fn tokens(usage: &RawValue) -> Option<String> {
         }
     }
     line.contains('=').then_some(line)
+}
+
+/// A cost with two significant decimals.
+pub(crate) fn cost(cost: &Cost) -> String {
+    let amount = cost.amount.as_f64().unwrap_or_default();
+    let decimals =
+        (2..8).find(|decimals| amount == 0.0 || amount.abs() * 10f64.powi(*decimals) >= 10.0).unwrap_or(8);
+    let decimals = usize::try_from(decimals).unwrap_or(2);
+    match cost.currency.as_str() {
+        "USD" => format!("${amount:.decimals$}"),
+        other => format!("{amount:.decimals$} {}", agent_text(other)),
+    }
+}
+
+#[cfg(test)]
+mod cost_tests {
+    use serde_json::Number;
+
+    use super::*;
+
+    #[test]
+    fn cost_has_two_significant_decimals() {
+        let shown = |amount: f64, currency: &str| {
+            cost(&Cost { amount: Number::from_f64(amount).unwrap(), currency: currency.to_owned() })
+        };
+        let cases = [
+            (0.003_496_000_000_000_000_4, "USD", "$0.0035"),
+            (1.234, "USD", "$1.23"),
+            (0.0, "USD", "$0.00"),
+            (12.5, "EUR", "12.50 EUR"),
+            (0.12, "USD", "$0.12"),
+        ];
+        for (amount, currency, expected) in cases {
+            assert_eq!(shown(amount, currency), expected);
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::output::tests::samples::{at, mode, record, turn, written};
 
 use Direction::{FromAgent, Ours, ToAgent};
 
+mod terminal;
 mod tool_io;
 
 fn event(seq: u64, direction: Direction, message: &str) -> WatchedEvent {
@@ -45,8 +46,8 @@ fn line(direction: Direction, text: &str) -> (Direction, String) {
 }
 
 fn completed() -> PromptResult {
-    let state = TurnState::Ended { at: at(9), outcome: TurnOutcome::Stopped(StopReason::new("end_turn")) };
-    PromptResult::of_turn(record().identity().into(), &turn(1, state), Some(12))
+    let state = TurnState::Ended { at: at(53), outcome: TurnOutcome::Stopped(StopReason::new("end_turn")) };
+    PromptResult::of_turn(record().identity().into(), &turn(1, state))
 }
 
 /// The output of a turn on stdout and on stderr.
@@ -56,7 +57,7 @@ fn shown(mode: OutputMode, lines: &[(Direction, String)], result: &PromptResult)
         for (seq, (direction, message)) in (1..).zip(lines) {
             view.event(&event(seq, *direction, message), console).unwrap();
         }
-        view.finish(result, console).unwrap();
+        view.finish(result.clone(), console).unwrap();
     })
 }
 
@@ -194,6 +195,10 @@ fn json_turn_is_the_exact_lines_and_then_the_result() {
         line(Ours, r#"{"fact":"turn_started","turn":1,"requestId":"q"}"#),
         line(ToAgent, r#"{"jsonrpc":"2.0","id":5,"method":"session/prompt","params":{}}"#),
         line(FromAgent, odd),
+        chunk("agent_thought_chunk", "hm"),
+        chunk("agent_message_chunk", "all "),
+        chunk("user_message_chunk", "an echo"),
+        chunk("agent_message_chunk", "done\n"),
         line(Ours, r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#),
     ];
     let result = PromptResult {
@@ -202,9 +207,13 @@ fn json_turn_is_the_exact_lines_and_then_the_result() {
         ..completed()
     };
     let expected = format!(
-        "{}\n{odd}\n{}\n",
+        "{}\n{odd}\n{}\n{}\n{}\n{}\n{}\n",
         lines[1].1,
-        r#"{"action":"prompt_result","acpxRecordId":"r1","acpxSessionId":"s2","requestId":"q1","status":"completed","stopReason":"end_turn","usage":{"inputTokens":1, "outputTokens":2},"durationMs":12,"permissions":{"approved":1,"rejected":2}}"#
+        lines[3].1,
+        lines[4].1,
+        lines[5].1,
+        lines[6].1,
+        r#"{"action":"prompt_result","acpxRecordId":"r1","acpxSessionId":"s2","requestId":"q1","status":"completed","stopReason":"end_turn","text":"all done\n","usage":{"inputTokens":1, "outputTokens":2},"durationMs":12000,"permissions":{"approved":1,"rejected":2}}"#
     );
     assert_eq!(shown(mode(Format::Json), &lines, &result), (expected, String::new()));
 }
@@ -239,7 +248,7 @@ fn session_reset_is_reported_in_every_format_unless_nothing_was_lost() {
         assert_eq!(shown(mode(format), &reset(true), &completed()).1, said, "{format:?}");
         assert_eq!(shown(mode(format), &reset(false), &completed()).1, "", "{format:?}");
     }
-    let strict = OutputMode { format: Format::Json, strict: true, verbose: false };
+    let strict = OutputMode { format: Format::Json, strict: true, ..OutputMode::default() };
     let (out, err) = shown(strict, &reset(true), &completed());
     let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s3","agentSessionId":"i3","fromAcpxSessionId":"s2","reason":"agent-lost","announced":true}"#;
     assert_eq!((out.lines().next(), err.as_str()), (Some(first), ""));
@@ -299,7 +308,7 @@ fn verbose_turn_reports_setup_and_restore() {
 [acpx] turn 3 is sent (request q)
 [acpx] the agent ended: exit code 0
 ";
-    let verbose = OutputMode { format: Format::Text, strict: false, verbose: true };
+    let verbose = OutputMode { format: Format::Text, verbose: true, ..OutputMode::default() };
     let done = "[done] end_turn\n".to_owned();
     assert_eq!(shown(verbose, &lines, &completed()), (done.clone(), said.to_owned()));
     assert_eq!(shown(mode(Format::Text), &lines, &completed()), (done, String::new()));
@@ -347,18 +356,19 @@ fn turn_denied_every_permission_is_done_with_an_error() {
     let message = "every permission that the agent asked for was denied";
     let text = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\n");
     assert_eq!(shown(mode(Format::Text), &[], &result), (text, String::new()));
-    let said = format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n");
+    let said = format!("[acpx] error: PERMISSION_DENIED {message}\n");
     assert_eq!(shown(mode(Format::Quiet), &[], &result), ("\n".to_owned(), said));
     let json: serde_json::Value = serde_json::from_str(&shown(mode(Format::Json), &[], &result).0).unwrap();
-    let error = serde_json::json!({"code": "PERMISSION_DENIED", "acpxCode": "PERMISSION_DENIED",
-        "message": message, "retryable": false});
+    let error = serde_json::json!({"code": -32071, "message": message, "data": {
+        "acpxCode": "PERMISSION_DENIED", "detailCode": "PERMISSION_DENIED", "origin": "runtime",
+        "retryable": false, "acpxRecordId": "r1", "acpxSessionId": "s2"}});
     assert_eq!((&json["status"], &json["error"]), (&"completed".into(), &error));
 }
 
 #[test]
 fn failed_turn_shows_its_error_and_hint() {
     let acp = r#"{"code":-32603,"message":"boom"}"#;
-    let mut error = ResultError::new("AGENT_DIED".into(), "the agent died".to_owned(), Some(acp));
+    let mut error = ErrorReport::of_turn("AGENT_DIED".into(), "the agent died".to_owned(), Some(acp));
     error.hint = Some("prompt again".to_owned());
     let failed =
         PromptResult { status: TurnStatus::Failed, stop_reason: None, error: Some(error), ..completed() };
@@ -367,7 +377,7 @@ fn failed_turn_shows_its_error_and_hint() {
         shown(mode(Format::Text), &lines, &failed).0,
         "half\n\n[error] AGENT_DIED: the agent died\nhint: prompt again\n"
     );
-    let words = ResultError::new("AGENT_ERROR".into(), "no\n[done] end_turn".to_owned(), None);
+    let words = ErrorReport::of_turn("AGENT_ERROR".into(), "no\n[done] end_turn".to_owned(), None);
     let hostile = PromptResult { error: Some(words), ..failed.clone() };
     assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no [done] end_turn\n");
     assert_eq!(
@@ -378,14 +388,17 @@ fn failed_turn_shows_its_error_and_hint() {
         )
     );
     let json = shown(mode(Format::Json), &[], &failed).0;
-    let expected = r#""status":"failed","error":{"code":"AGENT_DIED","acpxCode":"RUNTIME","message":"the agent died","hint":"prompt again","retryable":true,"acp":{"code":-32603,"message":"boom"}},"durationMs":12}"#;
-    assert!(json.trim_end().ends_with(expected), "{json}");
     // The error comes first, as npm acpx writes it, with the agent's own code.
     let error = concat!(
-        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the agent died","data":{"acpxCode":"RUNTIME","#,
-        r#""detailCode":"AGENT_DIED","origin":"acp","retryable":true,"hint":"prompt again","#
+        r#"{"code":-32603,"message":"the agent died","data":{"acpxCode":"RUNTIME","detailCode":"AGENT_DIED","#,
+        r#""origin":"acp","retryable":true,"hint":"prompt again","acpxRecordId":"r1","acpxSessionId":"s2","#,
+        r#""acp":{"code":-32603,"message":"boom"}}}"#,
     );
-    assert!(json.starts_with(error) && json.lines().count() == 2, "{json}");
+    let expected = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{error}}}\n{},\"error\":{error},\"durationMs\":12000}}\n",
+        r#"{"action":"prompt_result","acpxRecordId":"r1","acpxSessionId":"s2","requestId":"q1","status":"failed""#
+    );
+    assert_eq!(json, expected);
     // An error that was shown with the agent's reply is not repeated.
     let answer = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"boom"}}"#;
     let json = shown(mode(Format::Json), &[line(FromAgent, answer)], &failed).0;
@@ -419,7 +432,7 @@ fn the_exit_code_is_of_this_turn_alone() {
             permissions: PermissionCount { approved, rejected },
             ..turn(1, state.clone())
         };
-        let result = PromptResult::of_turn(ResultIds::default(), &kept, None).with_denial();
+        let result = PromptResult::of_turn(ResultIds::default(), &kept).with_denial();
         assert_eq!((result.status, result.exit()), (status, exit), "{state:?}");
     }
 }

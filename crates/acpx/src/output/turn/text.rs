@@ -5,13 +5,14 @@ use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
 use acpx_core::model::{
-    ChunkContent, ClientName, Direction, Fact, FactError, HistoryExtent, MessageKind, TerminalTexts, TurnId,
-    Update,
+    ChunkContent, ClientName, Cost, Direction, Fact, FactError, HistoryExtent, MessageKind, TerminalTexts,
+    TurnId, Update,
 };
 use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
 use super::result::UsageTracker;
+use super::terminal;
 use super::tool::{ToolCallPhase, ToolCallView};
 use super::tool_io::ToolIoView;
 use super::{
@@ -19,10 +20,13 @@ use super::{
     user_label,
 };
 use crate::output::sanitize::{agent_text, ellipsize, line, on_one_line};
-use crate::output::{Console, WatchedEvent};
+use crate::output::style::{Style, StyledText, StyledWriter};
+use crate::output::{Console, OutputMode, WatchedEvent};
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;
+/// The label of the user's words on a terminal.
+const USER: &str = "> ";
 /// The method of a permission request.
 const PERMISSION: &str = "session/request_permission";
 /// Methods without a section: they are the turn itself.
@@ -42,10 +46,16 @@ pub(super) struct TextView {
     tool_io: ToolIoView,
     /// Whether to show how the session is set up.
     verbose: bool,
+    /// Whether people read it on a terminal, in sentences.
+    is_terminal: bool,
+    /// The tool call whose begin was shown last, if nothing was shown since.
+    begun_tool: Option<Box<str>>,
     /// Whether the terminal asks for permissions, and shows them itself.
     prompts_here: bool,
     /// The usage that the agent reported.
     usage: UsageTracker,
+    /// What the session had cost before the turn.
+    cost_before: Option<Cost>,
     /// The last compaction, and its status when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -71,8 +81,14 @@ enum OutputPosition {
 
 impl TextView {
     /// An empty view. Verbose output shows how a session is set up.
-    pub(super) fn new(verbose: bool) -> Self {
-        Self { verbose, ..Self::default() }
+    pub(super) fn new(mode: OutputMode) -> Self {
+        let (verbose, is_terminal) = (mode.verbose, mode.is_terminal);
+        Self { verbose, is_terminal, tool_io: ToolIoView::new(is_terminal), ..Self::default() }
+    }
+
+    /// What the session had cost before the turn.
+    pub(super) fn set_cost_before(&mut self, cost: Option<Cost>) {
+        self.cost_before = cost;
     }
 
     /// The terminal asks for permissions.
@@ -85,12 +101,12 @@ impl TextView {
         &mut self,
         event: &WatchedEvent,
         message: &RpcMessage,
-        out: &mut dyn Write,
+        console: &mut Console<'_>,
     ) -> io::Result<()> {
         match (message.method(), message.id()) {
             (Some("session/update"), _) => {
                 let updates = self.updates.read(event, message);
-                updates.into_iter().try_for_each(|update| self.update(update, event.turn, out))
+                updates.into_iter().try_for_each(|update| self.update(update, event.turn, console))
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
                 let section = match event.direction {
@@ -99,53 +115,72 @@ impl TextView {
                         let section = self.tool_io.on_request(id, method, message.params(), self.verbose);
                         section.filter(|_| is_shown)
                     }
-                    Direction::ToAgent | Direction::Ours => {
-                        self.verbose.then(|| format!("[client] {} (running)\n", agent_text(method)))
-                    }
+                    Direction::ToAgent | Direction::Ours => self.verbose.then(|| self.set_up_section(method)),
                 };
-                self.sections(section, out)
+                self.sections(section, &mut console.out)
             }
             (None, Some(_)) if event.direction == Direction::ToAgent => {
                 let section = self.tool_io.on_response(message, &self.terminals);
-                self.sections(section, out)
+                self.sections(section, &mut console.out)
             }
             _ => Ok(()),
         }
     }
 
+    /// A request that sets up the session.
+    fn set_up_section(&self, method: &str) -> StyledText {
+        let method = agent_text(method);
+        if self.is_terminal {
+            return StyledText::default().with(Style::Dim, format!("acpx requests {method}\n"));
+        }
+        format!("[client] {method} (running)\n").into()
+    }
+
     /// Writes rendered sections.
     fn sections(
         &mut self,
-        sections: impl IntoIterator<Item = String>,
-        out: &mut dyn Write,
+        sections: impl IntoIterator<Item = StyledText>,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         sections.into_iter().try_for_each(|section| {
             self.section(out)?;
-            out.write_all(section.as_bytes())
+            out.text(&section)
         })
+    }
+
+    /// Shows what was not shown when its turn ended.
+    fn rest(&mut self, out: &mut StyledWriter<'_>) -> io::Result<()> {
+        let rest = self.tool_io.finish_turn(&self.terminals);
+        self.sections(rest, out)?;
+        if self.is_terminal {
+            let mut open: Vec<_> = self.tools.iter().filter(|(_, tool)| tool.is_open()).collect();
+            open.sort_by_key(|(call, _)| *call);
+            let open: Vec<StyledText> =
+                open.into_iter().map(|(_, tool)| terminal::unfinished_tool(tool)).collect();
+            self.sections(open, out)?;
+        }
+        self.section(out)
     }
 
     /// Shows how the turn ended, and what it used.
     pub(super) fn finish(mut self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
-        self.end(result, &mut *console.out)?;
+        self.rest(&mut console.out)?;
+        if self.is_terminal {
+            return self.summarize(result, console);
+        }
+        end(result, &mut console.out)?;
         console.flush()?;
         self.usage.print(result, console);
         Ok(())
     }
 
-    fn end(&mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
-        let rest = self.tool_io.finish_turn(&self.terminals);
-        self.sections(rest, out)?;
-        self.section(out)?;
-        // An answered turn is done, even with an error.
-        if result.error.is_none() || result.status == TurnStatus::Completed {
-            writeln!(out, "[done] {}", agent_text(result.stop_reason.as_deref().unwrap_or("-")))?;
+    /// The summary, and an error on stderr.
+    fn summarize(&self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
+        let summary = terminal::summary(result, self.usage.last(), self.cost_before.as_ref());
+        if !summary.is_empty() {
+            console.out.styled(Style::Dim, &format!("{summary}\n"))?;
         }
-        if let Some(error) = &result.error {
-            line(out, format_args!("[error] {}: {}", error.code, error.message))?;
-            error.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))?;
-        }
-        Ok(())
+        console.turn_error(result)
     }
 
     /// Takes a fact of acpx: terminal output is shown with the tool calls that refer to it.
@@ -159,9 +194,12 @@ impl TextView {
         turn: Option<TurnId>,
         client: Option<&ClientName>,
         words: &str,
-        out: &mut dyn Write,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         self.section(out)?;
+        if self.is_terminal {
+            return terminal_prompt(turn, client, words, out);
+        }
         let label = user_label(turn, client);
         writeln!(out, "{label}{}", words.replace('\n', &line_end_below(&label)))
     }
@@ -171,14 +209,19 @@ impl TextView {
         &mut self,
         stop_reason: Option<&str>,
         error: Option<&FactError>,
-        out: &mut dyn Write,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
-        let rest = self.tool_io.finish_turn(&self.terminals);
-        self.sections(rest, out)?;
-        self.section(out)?;
+        self.rest(out)?;
         self.tools.clear();
         self.terminals.forget_ended();
         match error {
+            Some(error) if self.is_terminal => {
+                out.styled(Style::Bad, "✗ ")?;
+                line(out, format_args!("{}", error.message))
+            }
+            None if self.is_terminal => {
+                out.styled(Style::Dim, &format!("{}\n", terminal::stop_words(stop_reason)))
+            }
             Some(error) => line(out, format_args!("[error] {}: {}", error.code, error.message)),
             None => writeln!(out, "[done] {}", agent_text(stop_reason.unwrap_or("-"))),
         }
@@ -189,26 +232,37 @@ impl TextView {
         &mut self,
         reason: &str,
         carried: Option<HistoryExtent>,
-        out: &mut dyn Write,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         self.section(out)?;
-        line(out, format_args!("[reset] {reason}: from here on the agent {}", knows_before(carried)))
+        let words = format!("{reason}: from here on the agent {}", knows_before(carried));
+        self.labelled("reset", Style::Warning, &words, out)
     }
 
     /// Shows that the agent returned to an earlier ACP session.
-    pub(super) fn returned(&mut self, session: &str, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn returned(&mut self, session: &str, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.section(out)?;
-        line(out, format_args!("[returned] from here on the agent knows what was said in {session}"))
+        let words = format!("from here on the agent knows what was said in {session}");
+        self.labelled("returned", Style::Dim, &words, out)
     }
 
     /// Shows what became of the agent.
-    pub(super) fn agent(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn agent(&mut self, words: &str, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.section(out)?;
-        line(out, format_args!("[agent] {words}"))
+        self.labelled("agent", Style::Dim, words, out)
+    }
+
+    /// A line of acpx with its label, on a terminal in a style.
+    fn labelled(&self, label: &str, style: Style, words: &str, out: &mut StyledWriter<'_>) -> io::Result<()> {
+        let words = on_one_line(words);
+        if self.is_terminal {
+            return out.styled(style, &format!("{label}: {words}\n"));
+        }
+        writeln!(out, "[{label}] {words}")
     }
 
     /// Ends the current line.
-    pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn end_line(&mut self, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.end_thought(out)?;
         self.position = match self.position {
             OutputPosition::Words => OutputPosition::WordsLine,
@@ -221,7 +275,8 @@ impl TextView {
         writeln!(out)
     }
 
-    fn update(&mut self, update: Update, turn: Option<TurnId>, out: &mut dyn Write) -> io::Result<()> {
+    fn update(&mut self, update: Update, turn: Option<TurnId>, console: &mut Console<'_>) -> io::Result<()> {
+        let out = &mut console.out;
         match update {
             Update::Chunk { kind, message_id, content } => {
                 let text = shown(content);
@@ -231,7 +286,7 @@ impl TextView {
                 let begins = self.message.begins(MessageKey { kind, turn, id: message_id });
                 self.chunk(kind, turn, &text, begins, out)
             }
-            Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
+            Update::Tool { call, fields, .. } => self.tool(call, &fields, console),
             Update::Plan { fields } => self.plan(&fields, out),
             Update::Notice { severity, title, description } => {
                 let more = description.map(|words| format!(": {words}")).unwrap_or_default();
@@ -259,7 +314,7 @@ impl TextView {
         turn: Option<TurnId>,
         text: &str,
         begins: bool,
-        out: &mut dyn Write,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         match kind {
             MessageKind::Agent => self.words(text, begins, out),
@@ -282,7 +337,7 @@ impl TextView {
         id: Box<str>,
         status: &str,
         error: Option<&str>,
-        out: &mut dyn Write,
+        out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         if self.compaction.as_ref().is_some_and(|(known, shown)| *known == id && **shown == *status) {
             return Ok(());
@@ -301,13 +356,13 @@ impl TextView {
     }
 
     /// Shows a line that is not part of the conversation.
-    fn notice(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn notice(&mut self, what: &str, words: &str, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[{what}] {}", ellipsize(&on_one_line(words), THOUGHT_CHARS))
+        self.labelled(what, Style::Dim, &ellipsize(&on_one_line(words), THOUGHT_CHARS), out)
     }
 
     /// Shows words of the agent, without a blank line after a thought.
-    fn words(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn words(&mut self, text: &str, begins: bool, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.end_thought(out)?;
         match self.position {
             OutputPosition::Words if begins => out.write_all(b"\n\n")?,
@@ -324,15 +379,15 @@ impl TextView {
     }
 
     /// Shows user words that are no prompt of ours.
-    fn user(&mut self, text: &str, begins: bool, out: &mut dyn Write) -> io::Result<()> {
-        let label = user_label(None, None);
+    fn user(&mut self, text: &str, begins: bool, out: &mut StyledWriter<'_>) -> io::Result<()> {
+        let label = if self.is_terminal { USER.to_owned() } else { user_label(None, None) };
         let line_end = line_end_below(&label);
         let words = text.trim_end_matches('\n');
         let ends = match self.position {
             OutputPosition::User { ends } if !begins => ends,
             _ => {
                 self.section(out)?;
-                out.write_all(label.as_bytes())?;
+                out.styled(Style::Accent, &label)?;
                 0
             }
         };
@@ -345,25 +400,47 @@ impl TextView {
         write!(out, "{}{}", line_end.repeat(ends), words.replace('\n', &line_end))
     }
 
-    fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {
-        self.end_thought(out)?;
-        let tool = self.tools.entry(call).or_default();
+    fn tool(&mut self, call: Box<str>, fields: &str, console: &mut Console<'_>) -> io::Result<()> {
+        self.end_thought(&mut console.out)?;
+        let tool = self.tools.entry(call.clone()).or_default();
         let phase = tool.merge(fields);
         self.tool_io.drop_terminals_of(tool);
         let Some(phase) = phase else { return Ok(()) };
         let text = match phase {
-            ToolCallPhase::Started => tool.start_section(),
-            ToolCallPhase::Ended => tool.end_section(&self.terminals),
+            ToolCallPhase::Started if self.is_terminal => {
+                let title = terminal::title(tool);
+                let text = terminal::begun_tool(tool);
+                // What is awaited has the title while the tool runs.
+                if console.wait_during(Some(&title)) {
+                    return Ok(());
+                }
+                self.section(&mut console.out)?;
+                self.begun_tool = Some(call);
+                return console.out.text(&text);
+            }
+            ToolCallPhase::Started => tool.start_section().into(),
+            ToolCallPhase::Ended if self.is_terminal => {
+                console.wait_during(None);
+                terminal::ended_tool(tool, &self.terminals)
+            }
+            ToolCallPhase::Ended => tool.end_section(&self.terminals).into(),
         };
-        self.section(out)?;
-        out.write_all(text.as_bytes())
+        // The end of a tool follows its begin without a blank line.
+        if self.begun_tool.take_if(|begun| *begun == call).is_none() {
+            self.section(&mut console.out)?;
+        }
+        console.out.text(&text)
     }
 
-    fn plan(&mut self, fields: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn plan(&mut self, fields: &str, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[plan]")?;
         let plan: Value = serde_json::from_str(fields).unwrap_or_default();
-        for entry in plan.get("entries").and_then(Value::as_array).into_iter().flatten() {
+        let entries = plan.get("entries").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if self.is_terminal {
+            return out.text(&terminal::plan(entries));
+        }
+        writeln!(out, "[plan]")?;
+        for entry in entries {
             let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or("-");
             writeln!(out, "  - [{}] {}", agent_text(field("status")), agent_text(field("content")))?;
         }
@@ -371,8 +448,9 @@ impl TextView {
     }
 
     /// Ends the current output, so that a section can begin.
-    fn section(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn section(&mut self, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.end_thought(out)?;
+        self.begun_tool = None;
         match self.position {
             OutputPosition::Start => {}
             OutputPosition::Words | OutputPosition::User { .. } => out.write_all(b"\n\n")?,
@@ -385,7 +463,7 @@ impl TextView {
     }
 
     /// Shows the collected thought, if there is one.
-    fn end_thought(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn end_thought(&mut self, out: &mut StyledWriter<'_>) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
         let thought = ellipsize(thought.trim(), THOUGHT_CHARS);
         if thought.is_empty() {
@@ -393,8 +471,40 @@ impl TextView {
         }
         self.section(out)?;
         self.position = OutputPosition::Thought;
+        if self.is_terminal {
+            return out.styled(Style::Dim, &format!("thinking: {}\n", thought.replace('\n', "\n  ")));
+        }
         writeln!(out, "[thinking] {}", thought.replace('\n', "\n           "))
     }
+}
+
+/// Shows the user's prompt on a terminal, below its turn and client.
+fn terminal_prompt(
+    turn: Option<TurnId>,
+    client: Option<&ClientName>,
+    words: &str,
+    out: &mut StyledWriter<'_>,
+) -> io::Result<()> {
+    let label = user_label(turn, client);
+    let label = label.trim().trim_matches(['[', ']']).trim_start_matches("user").trim_start_matches(", ");
+    if !label.is_empty() {
+        out.styled(Style::Dim, &format!("{}\n", label.replace(", ", " · ")))?;
+    }
+    out.styled(Style::Accent, USER)?;
+    out.styled(Style::Bold, &format!("{}\n", words.replace('\n', &line_end_below(USER))))
+}
+
+/// How a turn ended, in a pipe.
+fn end(result: &PromptResult, out: &mut StyledWriter<'_>) -> io::Result<()> {
+    // An answered turn is done, even with an error.
+    if result.error.is_none() || result.status == TurnStatus::Completed {
+        writeln!(out, "[done] {}", agent_text(result.stop_reason.as_deref().unwrap_or("-")))?;
+    }
+    if let Some(error) = &result.error {
+        line(out, format_args!("[error] {}: {}", error.code, error.message))?;
+        error.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))?;
+    }
+    Ok(())
 }
 
 /// A message chunk as text.

@@ -16,7 +16,7 @@ const OUTPUT_CHARS: usize = 2000;
 /// A tool call with its merged fields.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallView {
-    fields: Map<String, Value>,
+    pub(super) fields: Map<String, Value>,
     is_seen: bool,
     is_ended: bool,
 }
@@ -45,6 +45,11 @@ impl ToolCallView {
         first.then_some(ToolCallPhase::Started)
     }
 
+    /// Whether it has begun and not ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_seen && !self.is_ended
+    }
+
     /// The section of a call that begins.
     pub(super) fn start_section(&self) -> String {
         [self.head(), self.input(), self.files()].concat()
@@ -57,7 +62,7 @@ impl ToolCallView {
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
 
@@ -141,7 +146,7 @@ pub(super) fn output(text: &str) -> String {
 }
 
 /// The command line in an input.
-pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
+pub(crate) fn command_line(input: &Value) -> Option<String> {
     let words = |name: &str| match input.get(name) {
         Some(Value::String(word)) => vec![word.clone()],
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -153,7 +158,7 @@ pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
 }
 
 /// The first path, URL or query in an input.
-pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
+pub(crate) fn first_named(input: &Value) -> Option<String> {
     let names = ["path", "file", "filePath", "file_path", "filepath", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }

@@ -18,6 +18,7 @@ impl HostSession<'_> {
         params: &str,
     ) -> Result<(), HostSessionError> {
         if let Some(prompter) = &mut self.prompter {
+            self.console.stop_waiting();
             prompter.ask_form(id, params);
             return Ok(());
         }
@@ -43,8 +44,10 @@ impl HostSession<'_> {
         }
         let (id, answer) = typed.or_refusal();
         self.interrupts.during(client.answer(&id, &answer)).await.map_err(HostSessionError::Stopped)??;
-        if let Some(prompter) = &mut self.prompter {
-            prompter.next();
+        if let Some(prompter) = &mut self.prompter
+            && !prompter.next()
+        {
+            self.wait_for_agent();
         }
         Ok(None)
     }

@@ -8,13 +8,14 @@ use acpx_core::acp;
 use acpx_core::model::{
     Direction, Fact, Lifecycle, ProtocolVersion, Record, RecordId, RequestId, Seq, Turn, TurnId,
 };
-use acpx_core::protocol::{HostErrorResponse, WatchedEvent};
+use acpx_core::protocol::{HostErrorResponse, PendingParams, WatchedEvent};
 use acpx_core::store::Store;
 use acpx_core::wire::RpcMessage;
 
 use super::{HostSession, HostSessionEvent, unsent_turn};
 use crate::error::{CliError, InterruptReason};
 use crate::output::{self, FollowView, TurnView};
+use crate::session::recorded_turn::RecordedTurn;
 use crate::terminal::prompt::TerminalPrompter;
 
 /// The part of a session to show.
@@ -80,6 +81,46 @@ impl<'a> HostSession<'a> {
         // Write pending output first.
         if stored.as_ref().is_some_and(is_there) && self.flushed() {
             output::watched_closed(self.console);
+        }
+        Ok(())
+    }
+
+    /// The record that is followed, as params of a request.
+    pub(super) fn followed(&self) -> PendingParams {
+        let shown = self.shown.as_ref().map(|shown| &shown.what);
+        let session_id = match shown {
+            Some(DisplayScope::All { record, .. }) => Some(record.to_string()),
+            Some(DisplayScope::Turn { .. }) | None => None,
+        };
+        PendingParams { session_id }
+    }
+
+    /// Whether the agent of a followed record requests something with this event.
+    pub(super) fn is_followed_request(&self, event: &WatchedEvent) -> bool {
+        let is_followed =
+            self.shown.as_ref().is_some_and(|shown| matches!(shown.what, DisplayScope::All { .. }));
+        is_followed
+            && event.direction == Direction::FromAgent
+            && RpcMessage::parse(event.message.get())
+                .is_ok_and(|message| message.method().and(message.id()).is_some())
+    }
+
+    /// Shows the stored events of an ended turn that were not shown yet.
+    pub(crate) async fn show_stored(
+        &mut self,
+        store: &Arc<dyn Store>,
+        record: &RecordId,
+        turn: TurnId,
+    ) -> Result<(), CliError> {
+        let Some(next) = self.shown.as_ref().map(|shown| shown.next) else { return Ok(()) };
+        let mut events = RecordedTurn::from(Arc::clone(store), record.clone(), turn, next);
+        while let Some(page) = events.next().await? {
+            for event in &page {
+                if let Err(error) = self.show(event, None) {
+                    self.stop_writing(error);
+                    return Ok(());
+                }
+            }
         }
         Ok(())
     }
@@ -163,6 +204,8 @@ impl<'a> HostSession<'a> {
             && request.as_str() == request_id
         {
             *turn = Some(TurnId(begun));
+            self.console.stop_waiting();
+            self.console.wait_for(&format!("waiting for {}", self.agent));
         }
         let is_meant = event.turn.map_or_else(|| !is_conversation(event), |of| *turn == Some(of));
         if is_meant { view.event(event, self.console) } else { Ok(()) }

@@ -26,7 +26,7 @@ fn flags_override_the_configuration_and_the_defaults() {
     let configured =
         r#"{"defaultAgent":"gemini","defaultPermissions":"deny-all","ttl":7,"timeout":9,"format":"quiet"}"#;
     let mut flags = SessionArgs {
-        output: OutputArgs { format: Some(Format::Json), json_strict: true, verbose: false },
+        output: OutputArgs { format: Some(Format::Json), json_strict: true, ..OutputArgs::default() },
         timeout: Some(Duration::from_secs(1)),
         ttl: Some(Duration::ZERO),
         ..SessionArgs::default()
@@ -73,9 +73,9 @@ fn deny_all_ignores_configured_rules_but_not_typed_ones() {
 
 #[test]
 fn strict_output_needs_json_typed_or_configured() {
-    let strict = OutputArgs { format: None, json_strict: true, verbose: false };
+    let strict = OutputArgs { format: None, json_strict: true, ..OutputArgs::default() };
     assert_eq!(mode(strict, &config("{}")).unwrap_err().message(), "--json-strict needs --format json");
-    let json = OutputMode { format: Format::Json, strict: true, verbose: false };
+    let json = OutputMode::of_program(Format::Json, strict);
     assert_eq!(mode(strict, &config(r#"{"format":"json"}"#)).unwrap(), json);
 }
 

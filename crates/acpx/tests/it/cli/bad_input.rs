@@ -50,6 +50,18 @@ fn cases(place: &Place) -> Vec<Case> {
 }
 
 #[test]
+fn binary_prompt_file_is_an_error_with_the_flags_that_attach_it() {
+    let place = Place::new();
+    std::fs::write(place.work().join("x.png"), b"\x89PNG\xff").unwrap();
+    let done = place.acpx(&["demo", "--file", "x.png"]);
+    let expected = format!(
+        "acpx: the prompt file {} is not UTF-8 text\nhint: attach it instead, with --image or --resource\n",
+        place.work().join("x.png").display()
+    );
+    assert_eq!((done.err, done.code), (expected, Some(2)));
+}
+
+#[test]
 fn failed_agent_start_is_one_error_with_a_hint_and_no_session() {
     let place = Place::new();
     for Case { agent, code, says } in cases(&place) {
@@ -127,8 +139,7 @@ fn notices_between_agent_text_begin_on_their_own_line() {
     let script = Script::new().initialize(json!({})).session_new("s1");
     place.scripted(&script.prompt(|turn| turn.line("noise").say("own words").end("end_turn")));
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "exec", "hi"]));
-    terminal
-        .wait_for("own words\n[acpx] ignored: 1 line of the agent, not of the protocol\n\n[done] end_turn\n");
+    terminal.wait_for("own words\nnote: ignored: 1 line of the agent, not of the protocol\n\ndone in ");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
 }
 

@@ -133,12 +133,11 @@ fn prompt_over_its_timeout_is_cancelled_and_exits_with_3() {
     let lines = done.lines();
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let result = lines.last().unwrap();
-    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
-    assert_eq!(done.code, Some(3));
+    assert_eq!((&result["status"], done.code), (&json!("failed"), Some(3)));
     // The error line of npm acpx comes before the result.
     let (error, ids) =
         (&lines[lines.len() - 2]["error"], (&result["acpxRecordId"], &result["acpxSessionId"]));
-    assert_eq!((&error["code"], &error["message"]), (&json!(-32070), &result["error"]["message"]));
+    assert_eq!((&error["code"], error), (&json!(-32070), &result["error"]));
     assert_eq!(error["data"]["acpxCode"], "TIMEOUT");
     assert_eq!((&error["data"]["acpxRecordId"], &error["data"]["acpxSessionId"]), ids);
     assert_eq!(place.json(&["demo", "status"])["status"], "alive");
@@ -171,13 +170,18 @@ fn command_over_its_timeout_stops_printing_and_names_the_command_to_continue() {
     let shown = floods(&lines);
     let result = lines.last().unwrap();
     let message = "the turn with the agent \"scripted\" took longer than 2 s and was cancelled";
-    let hint = result["error"]["hint"].as_str().unwrap();
+    let hint = result["error"]["data"]["hint"].as_str().unwrap();
     let line = format!(
         "give it more time with --timeout; what was said beyond this is kept: acpx scripted sessions replay {record} --from "
     );
     let rest = hint.strip_prefix(&line).unwrap_or_else(|| panic!("{hint}"));
-    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
+    assert_eq!(
+        (&result["status"], &result["error"]["data"]["detailCode"]),
+        (&json!("failed"), &json!("TIMEOUT"))
+    );
     assert_eq!((&result["error"]["message"], done.code), (&json!(message), Some(3)));
+    // The answer is as incomplete as the output.
+    assert_eq!((result["text"].is_string(), &result["textTruncated"]), (true, &json!(true)), "{result}");
     assert!(shown < SAID, "{shown} are shown");
     // The rest begins where it broke off, and the record says the time as it was given.
     let rest = place.json_lines(&["scripted", "sessions", "replay", &record, "--from", rest]);
@@ -192,12 +196,16 @@ fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
     let done = place.acpx(&["--format", "json", "--idle-timeout", "0.5", "demo", "wait"]);
     let lines = done.lines();
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
-    let error = json!({
-        "code": "IDLE_TIMEOUT", "acpxCode": "TIMEOUT", "retryable": false,
-        "message": "the agent \"demo\" said nothing for 0.5 s and the turn was cancelled",
-        "hint": "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout",
-    });
     let result = lines.last().unwrap();
+    let error = json!({
+        "code": -32070,
+        "message": "the agent \"demo\" said nothing for 0.5 s and the turn was cancelled",
+        "data": {
+            "acpxCode": "TIMEOUT", "detailCode": "IDLE_TIMEOUT", "origin": "runtime", "retryable": false,
+            "hint": "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout",
+            "acpxRecordId": result["acpxRecordId"], "acpxSessionId": result["acpxSessionId"],
+        },
+    });
     assert_eq!((&result["status"], &result["error"], done.code), (&json!("failed"), &error, Some(3)));
     place.configure(r#"{"idleTimeout":0.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
@@ -219,9 +227,14 @@ fn queued_prompt_over_its_timeout_is_never_sent() {
     let record = queued["acpxRecordId"].as_str().unwrap().to_owned();
     let events = place.json_lines(&["demo", "sessions", "replay", "-s", &record]);
     let ended = events.iter().map(|event| &event["message"]).find(|fact| fact["turn"] == 2).unwrap();
-    let message = ended["error"]["message"].as_str().unwrap();
-    assert_eq!((&ended["fact"], &ended["error"]["code"]), (&json!("turn_ended"), &json!("QUEUE_TIMEOUT")));
-    assert_eq!(message, "the prompt waited behind turn 1 until its time was over, and was not sent");
+    let error = json!({
+        "code": -32070,
+        "message": "the prompt waited behind turn 1 until its time was over, and was not sent",
+        "data": {
+            "acpxCode": "TIMEOUT", "detailCode": "QUEUE_TIMEOUT", "origin": "runtime", "retryable": true,
+        },
+    });
+    assert_eq!((&ended["fact"], &ended["error"]), (&json!("turn_ended"), &error));
     assert!(!place.ok(&["demo", "recall"]).contains("second"));
 }
 
@@ -232,7 +245,7 @@ fn prompt_that_waited_too_long_in_the_queue_blames_no_login() {
     first.wait_for("Waiting until cancelled.");
     let second = place.acpx(&["--timeout", "4", "demo", "second"]);
     assert!(second.err.contains("[acpx] the prompt is queued behind earlier turns;"), "{second:?}");
-    let hint = "hint: acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout\n";
+    let hint = "hint: acpx status -s ID shows what it waited for, and acpx cancel -s ID stops a turn that came before it; or give it more time with --timeout\n";
     let words =
         "[error] QUEUE_TIMEOUT: the prompt waited behind turn 1 until its time was over, and was not sent\n";
     assert!(second.out.ends_with(&format!("{words}{hint}")), "{second:?}");

@@ -179,7 +179,9 @@ fn unknown_configuration_keys_warn_when_a_session_is_created_and_stop_nothing() 
     });
     place.configure(&config.to_string());
     let file = text(place.acpx_home().join("config.json"));
-    let warning = format!("[acpx] {file}: nothing reads defaultPermision, agents.mine.evn\n");
+    let warning = format!(
+        "[acpx] {file}: nothing reads defaultPermision (did you mean defaultPermissions?), agents.mine.evn (did you mean env?)\n"
+    );
     let made = place.acpx(&["mine", "sessions", "new"]);
     assert!(made.code == Some(0) && made.err.contains(&warning), "{made:?}");
     let run = place.acpx(&["mine", "exec", "hello"]);

@@ -144,9 +144,9 @@ fn host_killed_in_mid_turn_interrupts_it_and_the_queue_continues() {
     kill_hard(place.host_pid());
     let lost = running.done();
     let result = lost.lines().pop().unwrap();
-    let seen = (&result["status"], &result["error"]["code"], lost.code);
+    let seen = (&result["status"], &result["error"]["data"]["detailCode"], lost.code);
     assert_eq!(seen, (&json!("interrupted"), &json!("INTERRUPTED"), Some(1)), "{lost:?}");
-    assert!(result["error"]["hint"].is_string(), "{result}");
+    assert!(result["error"]["data"]["hint"].is_string(), "{result}");
     // Whoever asked has come to the next host, which has said in the store what became of the turn.
     let status = place.json(&["demo", "status"]);
     assert_eq!((&status["queued"], &status["interruptedTurn"]["number"]), (&json!(2), &json!(2)), "{status}");

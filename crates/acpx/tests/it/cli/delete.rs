@@ -87,3 +87,33 @@ fn second_delete_without_a_name_deletes_no_closed_session() {
     let listed = place.json(&["sessions", "list"]);
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["acpxRecordId"]), (1, &first["acpxRecordId"]));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn delete_asks_on_a_terminal_unless_yes_is_given() {
+    use crate::terminal::OnTerminal;
+
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "mend the roof"]);
+    let question = format!(
+        "Delete the session \"mend the roof\" of demo in {} with 1 turn, for good? (y/N) ",
+        place.work().display()
+    );
+    let mut terminal = OnTerminal::sized(&place.command(&["demo", "sessions", "delete"]), 200, 24);
+    terminal.wait_for(&question);
+    terminal.type_in("\n");
+    terminal.wait_for("Nothing was deleted.\n");
+    assert_eq!(terminal.done(), Some(0));
+    assert_eq!(place.json(&["sessions", "list"])[0]["acpxRecordId"], made["acpxRecordId"]);
+    let mut terminal = OnTerminal::sized(&place.command(&["demo", "sessions", "delete"]), 200, 24);
+    terminal.wait_for(&question);
+    terminal.type_in("y\n");
+    assert_eq!(terminal.done(), Some(0));
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+    place.ok(&["demo", "sessions", "new"]);
+    let mut terminal = OnTerminal::start(&place.command(&["demo", "sessions", "delete", "--yes"]));
+    assert_eq!(terminal.done(), Some(0));
+    assert!(!terminal.seen.contains("(y/N)"), "{}", terminal.seen);
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+}

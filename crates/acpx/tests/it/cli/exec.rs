@@ -36,6 +36,7 @@ fn exec_prints_three_formats_and_leaves_no_record_and_no_process() {
     assert_eq!((&result["action"], &result["stopReason"]), (&json!("prompt_result"), &json!("end_turn")));
     assert_eq!(result.get("acpxRecordId"), None, "{result}");
     assert!(result["acpxSessionId"].is_string() && result["requestId"].is_string(), "{result}");
+    assert_eq!((&result["text"], result.get("textTruncated")), (&json!("You said: hi"), None), "{result}");
     assert!(is_untouched(&place));
 }
 
@@ -90,7 +91,8 @@ fn agent_crash_in_exec_is_reported_in_every_format() {
     assert_eq!(quiet, Done { out: "You said: crash\n".to_owned(), err, code: Some(1) });
     let json = place.acpx(&["--format", "json", "demo", "exec", "crash"]);
     let result = json.lines().pop().unwrap();
-    let seen = (&result["status"], &result["error"]["code"], &result["error"]["message"], json.code);
+    let seen =
+        (&result["status"], &result["error"]["data"]["detailCode"], &result["error"]["message"], json.code);
     assert_eq!(seen, (&json!("failed"), &json!("AGENT_DIED"), &json!(message), Some(1)));
     assert!(is_untouched(&place));
 }
@@ -120,8 +122,11 @@ fn exec_over_its_timeout_is_cancelled_and_exits_with_3() {
     let lines = done.lines();
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let result = lines.last().unwrap();
-    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
-    assert!(!result["error"]["hint"].as_str().unwrap().contains("kept"), "{result}");
+    assert_eq!(
+        (&result["status"], &result["error"]["data"]["detailCode"]),
+        (&json!("failed"), &json!("TIMEOUT"))
+    );
+    assert!(!result["error"]["data"]["hint"].as_str().unwrap().contains("kept"), "{result}");
     assert_eq!(done.code, Some(3));
     assert!(is_untouched(&place));
 }

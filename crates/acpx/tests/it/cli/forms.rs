@@ -40,17 +40,15 @@ const SECRET: &str = "s3cret-typed";
 fn elicitation_form_is_filled_in_on_the_terminal_without_storing_secrets() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
-    terminal.wait_for("[question] How shall it look?\n  1  red\n  2  blue\n");
-    terminal.wait_for("[question] Colour (a number of the list, required, - to decline): ");
+    terminal.wait_for("How shall it look?\n  1  red\n  2  blue\n");
+    terminal.wait_for("Colour (a number of the list, required, - to decline): ");
     terminal.type_in("3\n");
-    terminal.wait_for("[question] type a number from 1 to 2\n");
+    terminal.wait_for("type a number from 1 to 2\n");
     terminal.wait_for("to decline): ");
     terminal.type_in("2\n");
-    terminal.wait_for("[question] count (whole number, 1 or more, empty for 2, - to decline): ");
+    terminal.wait_for("count (whole number, 1 or more, empty for 2, - to decline): ");
     terminal.type_in("\n");
-    terminal.wait_for(
-        "[question] Token (text, not shown as it is typed, required, - to decline, \\- for a hyphen): ",
-    );
+    terminal.wait_for("Token (text, not shown as it is typed, required, - to decline, \\- for a hyphen): ");
     terminal.type_in(&format!("{SECRET}\n"));
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     assert!(!terminal.seen.contains(SECRET), "{}", terminal.seen);
@@ -67,7 +65,7 @@ fn elicitation_form_is_filled_in_on_the_terminal_without_storing_secrets() {
 fn hyphen_declines_an_elicitation_and_the_turn_continues() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
-    terminal.wait_for("[question] Colour");
+    terminal.wait_for("Colour");
     terminal.type_in("-\n");
     terminal.wait_for("done");
     assert_eq!((terminal.done(), answer(&agent)), (Some(0), json!({ "action": "decline" })));
@@ -77,11 +75,11 @@ fn hyphen_declines_an_elicitation_and_the_turn_continues() {
 fn ctrl_c_at_a_form_field_cancels_the_elicitation_and_its_turn() {
     let (place, agent) = asking(form());
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
-    terminal.wait_for("[question] Colour (a number of the list, required, - to decline): ");
+    terminal.wait_for("Colour (a number of the list, required, - to decline): ");
     terminal.type_in("\u{3}");
-    terminal.wait_for("\n[question] cancelled with its turn\n");
+    terminal.wait_for("\nThe request is cancelled with its turn\n");
     assert_eq!(terminal.done(), Some(130), "{}", terminal.seen);
-    assert_eq!(terminal.seen.matches("[question] Colour").count(), 1, "{}", terminal.seen);
+    assert_eq!(terminal.seen.matches("Colour").count(), 1, "{}", terminal.seen);
     assert!(!terminal.seen.contains("withdrawn"), "{}", terminal.seen);
     assert_eq!(answer(&agent), json!({ "action": "cancel" }));
 }
@@ -94,7 +92,7 @@ fn an_address_is_shown_and_agreed_to() {
     });
     let (place, agent) = asking(params);
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
-    terminal.wait_for("[question] Log in there\n  https://example.invalid/login\n");
+    terminal.wait_for("Log in there\n  https://example.invalid/login\n");
     terminal.wait_for("(y/N) ");
     terminal.type_in("y\n");
     assert_eq!((terminal.done(), answer(&agent)), (Some(0), json!({ "action": "accept" })));
@@ -124,9 +122,9 @@ fn url_elicitation_completed_by_the_agent_needs_no_answer_on_the_terminal() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for("type y when done (y/N) ");
     std::fs::write(&shown, "").unwrap();
-    terminal.wait_for("\n[question] the agent reports that it is done\n");
+    terminal.wait_for("\nThe agent reports that it is done\n");
     // The next question comes once the answer to this one has gone.
-    terminal.wait_for("[question] Colour");
+    terminal.wait_for("Colour");
     terminal.type_in("-\n");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     let accepted = json!({ "jsonrpc": "2.0", "id": "address", "result": { "action": "accept" } });
@@ -143,7 +141,8 @@ fn elicitation_without_a_terminal_is_declined_and_reported() {
     let (place, agent) = asking(form());
     let done = place.acpx(&["--format", "quiet", "scripted", "go"]);
     assert_eq!((done.out.as_str(), done.code), ("done\n", Some(0)), "{}", done.err);
-    let words = "[acpx] declined, since there is no terminal to ask on: the agent's question \"How shall it look?\"\n";
+    let words =
+        "[acpx] declined, since there is no terminal to ask on: the agent's form \"How shall it look?\"\n";
     assert!(done.err.contains(words), "{}", done.err);
     assert_eq!(answer(&agent), json!({ "action": "decline" }));
     let exec = place.acpx(&["--format", "quiet", "scripted", "exec", "go"]);

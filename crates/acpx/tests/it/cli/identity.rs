@@ -81,7 +81,9 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     );
     assert_eq!(hint, expected);
     let stored = &place.json(&["demo", "status"])["lastRestoreError"];
-    assert_eq!((&stored["method"], &stored["code"]), (&json!("session/load"), &json!(-32002)), "{stored}");
+    let told = (&stored["code"], &stored["data"]["method"], &stored["data"]["detailCode"]);
+    let expected = (&json!(-32002), &json!("session/load"), &json!("SESSION_NOT_RESTORED"));
+    assert_eq!(told, expected, "{stored}");
     assert_eq!(ids(&refused.lines().last().unwrap()["error"]["data"]), [&record, &lost, &lost_inner]);
     assert_eq!(refused.code, Some(1));
 

@@ -137,7 +137,7 @@ fn ensure_gives_an_existing_session_its_mcp_servers_and_reads_their_file() {
     place.ok(&["host", "stop"]);
     let ensure = ["--mcp-config", "mcp.json", "scripted", "sessions", "ensure"];
     let unread = place.acpx(&[&["--format", "json"], &ensure[..]].concat());
-    assert_eq!((unread.failure().0.as_str(), unread.code), ("CONFIG_UNREADABLE", Some(1)));
+    assert_eq!((unread.failure().0.as_str(), unread.code), ("CONFIG_UNREADABLE", Some(2)));
     assert_eq!(place.json(&["scripted", "sessions", "ensure"])["acpxRecordId"], made["acpxRecordId"]);
     assert_eq!(place.processes(), [0; 0], "nothing is started where nothing is brought");
     std::fs::write(place.work().join("mcp.json"), servers().to_string()).unwrap();
@@ -153,7 +153,7 @@ fn unusable_mcp_server_file_is_named_without_its_values() {
         place.acpx(&[&["--format", "json", "--mcp-config", "mcp.json", "demo"], line].concat())
     };
     let missing = run(&["exec", "hi"]);
-    assert_eq!((missing.failure().0.as_str(), missing.code), ("CONFIG_UNREADABLE", Some(1)));
+    assert_eq!((missing.failure().0.as_str(), missing.code), ("CONFIG_UNREADABLE", Some(2)));
     let file = place.work().join("mcp.json");
     for (text, code) in [
         (format!("{{\"mcpServers\":[{{\"name\":\"{SECRET}\"}}]}}"), "CONFIG_INVALID"),

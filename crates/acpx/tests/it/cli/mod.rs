@@ -23,11 +23,16 @@ mod permission_requests;
 mod permissions;
 pub(crate) mod processes;
 mod prompt;
+mod queue;
+mod references;
+mod rename;
 mod replay_watch;
+mod request_ids;
 mod reset;
 mod scope;
 mod settings;
 mod store_versions;
+mod terminal_output;
 mod titles;
 mod tool_requests;
 #[cfg(target_os = "linux")]

@@ -45,7 +45,7 @@ fn command_in_a_moved_project_suggests_sessions_move() {
     let hint = |done: &crate::acpx::Done| done.failure().1;
     let here = place.acpx_in(&new, &["--format", "json", "demo", "hello"]);
     let bring = format!("acpx demo sessions move {id} (it worked in {})", old.display());
-    let create = "create one: acpx demo sessions new; if the project has moved here, move its session too";
+    let create = "create one: acpx demo sessions new, or add --create; if the project has moved here, move its session too";
     assert_eq!(hint(&here), format!("{create}: {bring}"));
     // The agent lives on where its directory was.
     let alive = place.acpx(&["demo", "-s", id, "hello"]);

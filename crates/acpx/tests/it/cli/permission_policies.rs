@@ -74,7 +74,11 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     let file = failed(&["--permission-policy", "wrong.json"]);
     let message = format!("{}: autoDeny[0] must be a non-empty string", wrong.display());
     assert_eq!(file, ("CONFIG_INVALID".to_owned(), message, Some(1)));
-    assert_eq!(failed(&["--permission-policy", "nowhere.json"]).0, "CONFIG_UNREADABLE");
+    // A path that leads nowhere was mistyped.
+    let message = format!("there is no file {}", place.work().join("nowhere.json").display());
+    let missing = ("CONFIG_UNREADABLE".to_owned(), message, Some(2));
+    assert_eq!(failed(&["--permission-policy", "nowhere.json"]), missing);
+    assert_eq!(failed(&["--mcp-config", "nowhere.json"]), missing);
     let two = failed(&["--permission-policy", "{}", "--policy", "wrong.json"]);
     assert_eq!((two.0.as_str(), two.2), ("USAGE", Some(2)));
     assert_eq!(failed(&["--non-interactive-permissions", "perhaps"]).0, "USAGE");
@@ -119,12 +123,10 @@ fn turn_that_fails_without_a_responder_exits_with_5_and_answers_nothing() {
         assert_eq!(answer(&lines), &json!({ "outcome": { "outcome": "cancelled" } }));
         let result = lines.last().unwrap();
         assert_eq!((&result["status"], done.code), (&json!("failed"), Some(5)), "{result}");
-        assert_eq!(result["error"]["code"], "PERMISSION_PROMPT_UNAVAILABLE");
-        assert_eq!(result["error"]["acpxCode"], "PERMISSION_PROMPT_UNAVAILABLE");
         let error = &lines[lines.len() - 2]["error"];
-        let told = (&error["code"], &error["data"]["acpxCode"], &error["message"]);
-        let expected = (&json!(-32072), &json!("PERMISSION_PROMPT_UNAVAILABLE"), &result["error"]["message"]);
-        assert_eq!(told, expected);
+        let told = (&error["code"], &error["data"]["acpxCode"], &error["data"]["detailCode"]);
+        let code = json!("PERMISSION_PROMPT_UNAVAILABLE");
+        assert_eq!((told, error), ((&json!(-32072), &code, &code), &result["error"]));
     }
     place.configure(
         &json!({
@@ -146,7 +148,7 @@ fn pending_permission_request_is_listed_in_status_until_answered() {
     for (verb, code) in [("approve", 0), ("deny", 5)] {
         let mut running = place.start(&waiting);
         running.wait_for_word(
-            "[acpx] it waits for an answer: acpx pending shows the question, acpx approve ID or",
+            "[acpx] it waits for an answer: acpx pending shows the request, acpx approve ID or",
         );
         let id = open_question(&place);
         let status = place.json(&["scripted", "status"]);
@@ -180,8 +182,8 @@ fn pending_request_outlives_its_command_and_accepts_option_id_kind_or_number() {
     for (verb, word, name) in answers {
         place.ok(&["--non-interactive-permissions", "wait", "scripted", "--no-wait", "go"]);
         let id = open_question(&place);
-        let none = |wrong: &str| format!("the question {id:?} has no single option {wrong:?}");
-        let of = |wrong: &str, what: &str| format!("the option {wrong:?} of the question {id:?} {what}");
+        let none = |wrong: &str| format!("the request {id:?} has no single option {wrong:?}");
+        let of = |wrong: &str, what: &str| format!("the option {wrong:?} of the request {id:?} {what}");
         let wrong = [
             ("approve", "everything", none("everything")),
             ("approve", "reject_once", none("reject_once")),
@@ -234,7 +236,9 @@ fn pending_request_is_listed_and_shown_with_its_whole_tool_call() {
         listed.starts_with(&format!("{id}\tTidy up [execute]\n{shown}  session: scripted (")),
         "{listed}"
     );
-    assert!(listed.ends_with("  options:\n    1  o1  Yes [allow_once]\n"), "{listed}");
+    let end =
+        format!("  options:\n    1  o1  Yes [allow_once]\n  answer: acpx approve {id}; or acpx deny {id}\n");
+    assert!(listed.ends_with(&end), "{listed}");
     let status = place.ok(&["scripted", "status"]);
     assert!(status.contains(&format!("question: {id} Tidy up [execute]\n{shown}")), "{status}");
     assert_eq!(place.json(&["scripted", "status"])["questions"][0], question);

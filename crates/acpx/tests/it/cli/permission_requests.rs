@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use acpx_testkit::Script;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::acpx::{Place, eventually};
@@ -37,7 +38,7 @@ fn edit() -> Value {
     json!({ "toolCallId": "t1", "title": "Edit notes.txt", "kind": "edit", "content": [diff] })
 }
 
-const ASKS: &str = "[permission] Allow Edit notes.txt [edit]? (y/N) ";
+const ASKS: &str = "Allow Edit notes.txt [edit]? (y/N) ";
 
 #[test]
 fn permission_request_shows_the_diff_and_y_approves_it() {
@@ -46,7 +47,7 @@ fn permission_request_shows_the_diff_and_y_approves_it() {
     terminal.wait_for("  @@ -1,2 +1,2 @@\n   one\n  -two\n  +2\n");
     terminal.wait_for(ASKS);
     terminal.type_in("y\n");
-    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    terminal.wait_for("Answered yes: Edit notes.txt\n");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
 }
 
@@ -56,10 +57,10 @@ fn enter_alone_rejects_a_permission_request_and_an_invalid_answer_repeats_it() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
     terminal.type_in("sure\n");
-    terminal.wait_for("[permission] type y or n\n");
+    terminal.wait_for("type y or n\n");
     terminal.wait_for(ASKS);
     terminal.type_in("\n");
-    terminal.wait_for("[permission] Edit notes.txt: answered no\n");
+    terminal.wait_for("Answered no: Edit notes.txt\n");
     assert_eq!(terminal.done(), Some(5), "{}", terminal.seen);
 }
 
@@ -85,7 +86,7 @@ fn a_permission_request_of_a_background_command_stays_pending() {
     // With its own process group, as a shell gives it to a job, it may not read the terminal.
     let line = r#"set -m; "$0" scripted go & wait $!; echo "it ended with $?""#;
     let mut terminal = OnTerminal::shell(line, &place.command(&[]));
-    terminal.wait_for("it waits for an answer: acpx pending shows the question");
+    terminal.wait_for("it waits for an answer: acpx pending shows the request");
     let id = pending_without_client(&place);
     assert_eq!(place.ok(&["approve", &id]), "approved\n");
     terminal.wait_for("it ended with 0\n");
@@ -163,7 +164,7 @@ fn an_elicitation_form_outlives_its_terminal_and_is_filled_in_on_another() {
     });
     let place = place(Script::new().request("elicitation/create", form).say("done").end("end_turn"));
     let mut terminal = OnTerminal::shell(r#""$0" scripted go; true"#, &place.command(&[]));
-    terminal.wait_for("[question] name (");
+    terminal.wait_for("name (");
     terminal.hang_up();
     let id = pending_without_client(&place);
     let pending = place.json(&["pending"]);
@@ -173,7 +174,7 @@ fn an_elicitation_form_outlives_its_terminal_and_is_filled_in_on_another() {
     let unfilled = place.acpx(&["--format", "json", "approve", &id]);
     assert_eq!(unfilled.failure().0, "NO_OPTION");
     let mut second = OnTerminal::start(&place.command(&["approve", &id]));
-    second.wait_for("[question] name (");
+    second.wait_for("name (");
     second.type_in("Ada\n");
     second.wait_for("approved\n");
     assert_eq!(second.done(), Some(0), "{}", second.seen);
@@ -220,7 +221,7 @@ fn permission_request_answered_by_a_second_shell_ignores_later_input() {
     });
     assert_eq!(pending, json!({ "action": "pending", "questions": [expected] }));
     assert_eq!(place.ok(&["approve", id]), "approved\n");
-    terminal.wait_for("[permission] withdrawn: another client answered it, or its turn is over\n");
+    terminal.wait_for("The request is withdrawn: another client answered it, or its turn is over\n");
     // This is no answer to what comes next.
     terminal.type_in("y");
     let late = place.acpx(&["--format", "json", "approve", id]);
@@ -228,8 +229,127 @@ fn permission_request_answered_by_a_second_shell_ignores_later_input() {
     std::fs::write(&go, "").unwrap();
     terminal.wait_for(ASKS);
     terminal.type_in("\n");
-    terminal.wait_for("answered no\n");
+    terminal.wait_for("Answered no: Edit notes.txt\n");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+}
+
+/// A place whose agent has sent these requests at once, in a turn that no client waits for.
+fn with_pending(titles: &[&str]) -> Place {
+    let place = Place::new();
+    let ask = |title: &str| {
+        let mut params = question(&json!({ "toolCallId": title, "title": title, "kind": "edit" }));
+        params["sessionId"] = json!("s1");
+        let method = "session/request_permission";
+        json!({ "jsonrpc": "2.0", "id": title, "method": method, "params": params }).to_string()
+    };
+    let turn = titles.iter().fold(Script::new(), |turn, title| turn.line(&ask(title)));
+    let turn = turn.await_file(&place.path_of("go")).end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "--non-interactive-permissions", "wait", "--no-wait", "go"]);
+    eventually("the requests are pending", || ids(&place).len() == titles.len());
+    place
+}
+
+/// The ids of the pending requests.
+fn ids(place: &Place) -> Vec<String> {
+    place.ok(&["--format", "quiet", "pending"]).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn approve_and_deny_take_the_beginning_of_a_request_id() {
+    let place = with_pending(&["one", "two"]);
+    let [one, two] = ids(&place).try_into().unwrap();
+    let short = place.acpx(&["approve", &one[..5]]);
+    let hint = format!(
+        "acpx: {:?} is too short for the beginning of an id; it needs six characters\nhint: type more of it: {one}\n",
+        &one[..5]
+    );
+    assert_eq!((short.err, short.code), (hint, Some(2)));
+    let ambiguous = place.acpx(&["approve", ""]);
+    assert_eq!(ambiguous.err, format!("acpx: 2 ids begin with \"\"\nhint: type more of it: {one}, {two}\n"));
+    assert_eq!(ambiguous.code, Some(2));
+    assert_eq!(place.ok(&["approve", &one[..8]]), "approved\n");
+    let answered = place.json(&["deny", &two[..6]]);
+    assert_eq!((&answered["questionId"], &answered["approved"]), (&json!(two), &json!(false)));
+    let late = place.acpx(&["deny", &two[..6]]);
+    assert_eq!(
+        (late.err.lines().next(), late.code),
+        (Some(&*format!("acpx: no request {:?} is pending", &two[..6])), Some(4))
+    );
+}
+
+#[test]
+fn approve_without_an_id_needs_a_terminal() {
+    let place = with_pending(&["one"]);
+    let id = &ids(&place)[0];
+    let done = place.acpx(&["approve"]);
+    let expected = format!(
+        "acpx: acpx approve needs the id of a request, unless it runs on a terminal\nhint: acpx approve {id}\n"
+    );
+    assert_eq!((done.err, done.code), (expected, Some(2)));
+    assert_eq!(ids(&place).len(), 1);
+}
+
+#[test]
+fn approve_without_an_id_shows_the_request_and_asks() {
+    let place = with_pending(&["Edit notes.txt"]);
+    let mut left = OnTerminal::start(&place.command(&["approve"]));
+    left.wait_for("  Edit notes.txt [edit] (scripted in ");
+    left.wait_for("Approve it? (y/N) ");
+    left.type_in("\n");
+    left.wait_for("not answered; it stays pending\n");
+    assert_eq!(left.done(), Some(0), "{}", left.seen);
+    let mut approved = OnTerminal::start(&place.command(&["approve"]));
+    approved.wait_for("Approve it? (y/N) ");
+    approved.type_in("y\n");
+    approved.wait_for("approved\n");
+    assert_eq!(approved.done(), Some(0), "{}", approved.seen);
+    let mut none = OnTerminal::start(&place.command(&["approve"]));
+    none.wait_for("no request is pending\n");
+    assert_eq!(none.done(), Some(4), "{}", none.seen);
+}
+
+#[test]
+fn deny_without_an_id_chooses_a_request_by_its_number() {
+    let place = with_pending(&["one", "two"]);
+    let [one, _] = ids(&place).try_into().unwrap();
+    let second = place.json(&["pending"])["questions"][1]["title"].clone();
+    let mut terminal = OnTerminal::start(&place.command(&["deny"]));
+    terminal.wait_for("Which one? (1 to 2) ");
+    terminal.type_in("2\n");
+    terminal.wait_for(&format!("  {} [edit] (scripted in ", second.as_str().unwrap()));
+    terminal.wait_for("Deny it? (y/N) ");
+    terminal.type_in("y\n");
+    terminal.wait_for("denied\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert_eq!(ids(&place), [one]);
+}
+
+#[test]
+fn watch_shows_the_id_of_a_pending_request_and_its_answer() {
+    let place = asking(&edit());
+    // One watches before the request, the other comes later.
+    let mut early = place.start(&["scripted", "sessions", "watch"]);
+    early.wait_for_word("watching session");
+    place.ok(&["scripted", "--non-interactive-permissions", "wait", "--no-wait", "go"]);
+    eventually("the request is pending", || ids(&place).len() == 1);
+    let id = ids(&place).remove(0);
+    let line = format!(
+        "[acpx] Edit notes.txt [edit] waits for an answer: acpx approve {0} or acpx deny {0}",
+        &id[..8]
+    );
+    early.wait_for_word(&line);
+    let mut late = place.start(&["scripted", "sessions", "watch"]);
+    late.wait_for_word(&line);
+    place.ok(&["approve", &id]);
+    early.wait_for("[permission] Edit notes.txt: answered yes");
+    for mut watching in [early, late] {
+        watching.wait_for("[done] end_turn");
+        watching.signal(Signal::INT);
+        let done = watching.done();
+        assert_eq!((done.err.matches("waits for an answer").count(), done.code), (1, Some(0)), "{done:?}");
+    }
 }
 
 #[test]
@@ -239,11 +359,11 @@ fn ctrl_c_at_a_permission_request_cancels_it_and_the_turn() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
     terminal.type_in("\u{3}");
-    terminal.wait_for("\n[permission] cancelled with its turn\n");
+    terminal.wait_for("\nThe request is cancelled with its turn\n");
     assert_eq!(terminal.done(), Some(130), "{}", terminal.seen);
     assert!(!terminal.seen.contains("withdrawn"), "{}", terminal.seen);
     assert_eq!(terminal.seen.matches(ASKS).count(), 1, "{}", terminal.seen);
-    assert!(terminal.seen.contains("[permission] Edit notes.txt: cancelled\n"), "{}", terminal.seen);
+    assert!(terminal.seen.contains("Cancelled: Edit notes.txt\n"), "{}", terminal.seen);
     assert_eq!(place.ok(&["pending"]), "no pending requests\n");
 }
 
@@ -271,7 +391,7 @@ fn two_permission_requests_are_shown_one_at_a_time() {
     eventually("none is open", || place.json(&["pending"])["questions"] == json!([]));
     std::fs::write(&go, "").unwrap();
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
-    for answered in ["[permission] Edit a: answered yes", "[permission] Edit b: answered no"] {
+    for answered in ["Answered yes: Edit a", "Answered no: Edit b"] {
         assert!(terminal.seen.contains(answered), "{}", terminal.seen);
     }
 }
@@ -300,7 +420,7 @@ fn permission_request_is_shown_once_when_a_usage_update_follows() {
         place.ok(&["--format", "json", "scripted", "sessions", "replay"]).contains("usage_update")
     });
     terminal.type_in("y\n");
-    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    terminal.wait_for("Answered yes: Edit notes.txt\n");
     std::fs::write(&go, "").unwrap();
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     assert_eq!(terminal.seen.matches(ASKS).count(), 1, "{}", terminal.seen);
@@ -328,7 +448,7 @@ fn permission_request_is_shown_again_below_later_agent_output() {
     terminal.wait_for("one more word");
     terminal.wait_for(ASKS);
     terminal.type_in("y\n");
-    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    terminal.wait_for("Answered yes: Edit notes.txt\n");
     std::fs::write(&go, "").unwrap();
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
 }

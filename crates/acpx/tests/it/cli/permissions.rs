@@ -36,14 +36,15 @@ fn permission_decisions_are_printed_in_every_format() {
     let quiet = place.acpx(&["--format", "quiet", "demo", "permission"]);
     let message = "every permission that the agent asked for was denied: Edit notes.txt";
     let hint = "no client that could answer has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
-    let err = format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n[acpx] hint: {hint}\n");
+    let err = format!("[acpx] error: PERMISSION_DENIED {message}\n[acpx] hint: {hint}\n");
     assert_eq!((quiet.err, quiet.code), (err, Some(5)));
     let told = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\nhint: {hint}\n");
     assert!(text.out.ends_with(&told), "{}", text.out);
     let denied = place.acpx(&["--format", "json", "demo", "permission"]);
     let result = denied.lines().pop().unwrap();
     assert_eq!((&result["permissions"], denied.code), (&json!({"approved": 0, "rejected": 1}), Some(5)));
-    let seen = (&result["status"], &result["error"]["code"], &result["error"]["acpxCode"]);
+    let seen =
+        (&result["status"], &result["error"]["data"]["detailCode"], &result["error"]["data"]["acpxCode"]);
     assert_eq!(seen, (&json!("completed"), &json!("PERMISSION_DENIED"), &json!("PERMISSION_DENIED")));
     let approved = place.json(&["--approve-all", "demo", "permission"]);
     assert_eq!(approved["permissions"], json!({"approved": 1, "rejected": 0}));

@@ -138,7 +138,7 @@ fn host_started_from_an_agents_shell_outlives_that_agent_and_its_host() {
     // The agent's shell prompts in a home of its own, which starts that home's host.
     let done = outer.path_of("done");
     let shell = format!(
-        "cd '{}' && ACPX_HOME='{}' XDG_RUNTIME_DIR='{}' '{}' demo prompt inside >/dev/null 2>&1; echo $$ >'{}'",
+        "cd '{}' && ACPX_HOME='{}' XDG_RUNTIME_DIR='{}' '{}' demo prompt inside </dev/null >/dev/null 2>&1; echo $$ >'{}'",
         inner.work().display(),
         inner.acpx_home().display(),
         inner.path_of("run").display(),

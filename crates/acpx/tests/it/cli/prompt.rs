@@ -37,6 +37,7 @@ fn a_prompt_is_shown_for_people_for_programs_and_alone() {
     assert_eq!((&result["action"], &result["status"]), (&json!("prompt_result"), &json!("completed")));
     assert!(result["durationMs"].is_u64() && result["requestId"].is_string(), "{result}");
     assert!(result.get("error").is_none() && result.get("usage").is_none(), "{result}");
+    assert_eq!(result["text"], quiet.out.trim_end(), "{result}");
 }
 
 #[test]
@@ -82,8 +83,8 @@ fn prompt_content_the_agent_does_not_support_is_refused_before_sending() {
     let refused = place.acpx_with_stdin(image, &["--format", "json", "demo"]);
     let mut lines = refused.lines();
     let result = lines.pop().unwrap();
-    assert_eq!(result["error"]["code"], "CONTENT_UNSUPPORTED", "{result}");
     let error = &lines.pop().unwrap()["error"];
+    assert_eq!(result["error"], *error, "{result}");
     let told = (&error["code"], &error["data"]["acpxCode"], &error["data"]["detailCode"]);
     assert_eq!(told, (&json!(-32602), &json!("USAGE"), &json!("CONTENT_UNSUPPORTED")));
     assert_eq!(refused.code, Some(2));
@@ -127,16 +128,16 @@ fn prompt_without_a_session_exits_with_4_and_names_sessions_new() {
     let done = place.acpx(&["demo", "hello"]);
     let err = format!(
         "acpx: there is no session of demo in {}; nothing above it was searched, as it is in no git repository\n\
-         hint: create one: acpx demo sessions new\n",
+         hint: create one: acpx demo sessions new, or add --create\n",
         place.work().display()
     );
     assert_eq!(done, Done { out: String::new(), err, code: Some(4) });
     let named = place.acpx(&["--format", "json", "demo", "prompt", "-s", "api", "hello"]);
-    let hint = "create one: acpx demo sessions new --name api".to_owned();
+    let hint = "create one: acpx demo sessions new --name api, or add --create".to_owned();
     assert_eq!(named.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
     let line = format!("{} demo-agent", env!("CARGO_BIN_EXE_acpx"));
     let raw = place.acpx(&["--format", "json", "--agent", &line, "prompt", "hello"]);
-    let hint = format!("create one: acpx --agent '{line}' sessions new");
+    let hint = format!("create one: acpx --agent '{line}' sessions new, or add --create");
     assert_eq!(raw.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
     assert!(!place.acpx_home().join("host.lock").exists(), "no host was started");
 }
@@ -152,7 +153,10 @@ fn failed_turn_is_reported_in_every_format_and_the_next_one_works() {
     assert_eq!((&status["status"], status.get("pid")), (&json!("idle"), None), "{status}");
     let failed = place.acpx(&["--format", "json", "--json-strict", "demo", "fail"]);
     let result = failed.lines().pop().unwrap();
-    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("AGENT_REFUSED")));
+    assert_eq!(
+        (&result["status"], &result["error"]["data"]["detailCode"]),
+        (&json!("failed"), &json!("AGENT_REFUSED"))
+    );
     assert_eq!((failed.err.as_str(), failed.code), ("", Some(1)));
     let quiet = place.acpx(&["--format", "quiet", "demo", "fail"]);
     assert!(quiet.err.starts_with("[acpx] error: RUNTIME [AGENT_REFUSED] "), "{quiet:?}");

@@ -144,7 +144,7 @@ fn reopened_session_has_its_name_again_unless_another_session_has_it() {
     place.ok(&["demo", "sessions", "close", "api"]);
     let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "-s", "api", "hello"]).failure();
     assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
-    let create = "create one: acpx demo sessions new --name api";
+    let create = "create one: acpx demo sessions new --name api, or add --create";
     assert_eq!(hint, format!("one is closed; continue it: acpx demo -s {first} …; or {create}"));
     place.ok(&["demo", "-s", &first, "hello"]);
     assert_eq!(id(&place.json(&["demo", "-s", "api", "status"])), first);
@@ -179,7 +179,8 @@ fn editor_session_is_marked_in_the_list_and_suggested_by_the_shell() {
     // An open one is named before one that is closed, with the line that goes on in it.
     let alone = "1 open session here has no name, as those of editors";
     let hint = |line: &[&str]| place.acpx(&[&["--format", "json", "demo"], line].concat()).failure().1;
-    let create = "create one: acpx demo sessions new";
+    let first = "create one: acpx demo sessions new";
+    let create = format!("{first}, or add --create");
     // One that was never prompted is suggested to nobody.
     let go_on = format!("one is closed; continue it: acpx demo -s {closed} …; or {create}");
     assert_eq!(hint(&["hello"]), go_on);
@@ -187,7 +188,7 @@ fn editor_session_is_marked_in_the_list_and_suggested_by_the_shell() {
     place.ok(&["demo", "-s", &session, "hello"]);
     assert_eq!(hint(&["hello"]), format!("{alone}; continue it: acpx demo -s {session} …; or {create}"));
     let looked = place.acpx(&["demo", "status"]);
-    let go_on = format!("[acpx] {alone}; continue it: acpx demo -s {session} …; or {create}\n");
+    let go_on = format!("[acpx] {alone}; continue it: acpx demo -s {session} …; or {first}\n");
     assert_eq!((looked.err, looked.code), (go_on, Some(0)));
     let close = format!("{alone}; close it: acpx demo sessions close {session}");
     assert_eq!(hint(&["sessions", "close"]), close);

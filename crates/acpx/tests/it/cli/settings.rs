@@ -124,6 +124,23 @@ fn model_and_option_are_set_by_name_and_listed_in_the_error() {
 }
 
 #[test]
+fn setting_without_a_value_lists_its_choices() {
+    let place = place(&options("m1", false));
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(place.ok(&["scripted", "set", "model"]), "* m1\n  m2\n");
+    assert_eq!(place.ok(&["--format", "quiet", "scripted", "set", "web"]), "true\nfalse\n");
+    let modes = place.json(&["scripted", "set-mode"]);
+    let expected = json!({
+        "action": "setting_choices", "configId": "mode", "value": "ask", "choices": ["ask", "plan"],
+        "acpxRecordId": modes["acpxRecordId"], "acpxSessionId": "s1",
+    });
+    assert_eq!(modes, expected);
+    let unknown = place.acpx(&["scripted", "set", "effort"]);
+    let hint = "acpx: the session has no option \"effort\"\nhint: the session has mode, model, web\n";
+    assert_eq!((unknown.err.as_str(), unknown.code), (hint, Some(1)));
+}
+
+#[test]
 fn setting_outlives_the_host_and_wakes_a_parked_session() {
     let place = place(&options("m2", false));
     place.ok(&["scripted", "sessions", "new"]);

@@ -86,6 +86,17 @@ fn program_started_by_an_agent_approves_and_serves_nothing_without_a_host() {
         assert!(done.err.contains("a program that an agent started may not "), "{arguments:?} {done:?}");
         assert_eq!((done.out.as_str(), done.code), ("", Some(1)), "{arguments:?} {done:?}");
     }
+    // Commands about requests and queued prompts are the user's, even where nothing is pending or queued.
+    let users = [&["approve"][..], &["deny", "3f9c1a7b"], &["queue", "list"], &["queue", "drop", "--all"]];
+    for arguments in users {
+        let json = [&["--format", "json"], arguments].concat();
+        let done = Done::of(place.command(&json).env(Tag::VARIABLE, tag(&place)));
+        assert_eq!(
+            (done.failure().0.as_str(), done.code),
+            ("NOT_ALLOWED", Some(1)),
+            "{arguments:?} {done:?}"
+        );
+    }
     let asks = Done::of(place.command(&["demo", "exec", "hello"]).env(Tag::VARIABLE, tag(&place)));
     assert_eq!((asks.out.as_str(), asks.code), ("You said: hello\n\n[done] end_turn\n", Some(0)));
 }

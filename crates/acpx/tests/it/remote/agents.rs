@@ -116,14 +116,14 @@ fn turn_whose_remote_host_dies_is_interrupted_and_not_failed() {
     let result = lines.last().unwrap();
     let error = &result["error"];
     assert_eq!(
-        (&result["status"], &error["code"], done.code),
+        (&result["status"], &error["data"]["detailCode"], done.code),
         (&json!("interrupted"), &json!("INTERRUPTED"), Some(1)),
         "{result}"
     );
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("may be done there in part: turn 1 was interrupted"), "{message}");
-    assert_eq!(error["hint"], "the output until then is kept; prompt again to continue");
-    assert_eq!(error["acp"]["data"]["acpx"]["code"], "INTERRUPTED", "{error}");
+    assert_eq!(error["data"]["hint"], "the output until then is kept; prompt again to continue");
+    assert_eq!(error["data"]["acp"]["data"]["acpx"]["code"], "INTERRUPTED", "{error}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub(super) fn prompts_are_kept(world: &World, kept: &Kept) {
         let told = match (result["action"].as_str(), result["status"].as_str()) {
             (Some("prompt_queued"), _) => continue,
             (_, Some("completed")) => result["stopReason"].as_str(),
-            _ => result["error"]["code"].as_str(),
+            _ => result["error"]["data"]["detailCode"].as_str(),
         };
         assert_eq!(told, Some(word(turn)), "{}: {result}", shell.name);
     }

@@ -118,7 +118,8 @@ impl Engine {
     /// All stored events and turns of a record.
     async fn history_of(&self, kept: &Record) -> Result<CopiedHistory, SessionError> {
         let store = &self.0.shared.store;
-        let mut history = CopiedHistory { title: kept.title.clone(), ..CopiedHistory::default() };
+        let mut history =
+            CopiedHistory { title: kept.info.title().map(str::to_owned), ..CopiedHistory::default() };
         let (mut from, mut bytes) = (Seq::FIRST, 0);
         while Some(from) <= kept.last_seq {
             let page = store.events(kept.id.clone(), from, PAGE).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::acp::ExtraParams;
+use crate::acp::{ExtraParams, title_line};
 use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WaitCondition};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Fact, Fallback, ForwardId, McpServer, RequestId, Scope, Seq,
@@ -43,6 +43,14 @@ pub(crate) struct OpenTurnRef {
     pub(crate) id: TurnId,
     /// The request id of its prompt.
     pub(crate) request: RequestId,
+    /// Whether it was sent to the agent.
+    pub(crate) is_sent: bool,
+}
+
+impl OpenTurnRef {
+    fn of(turn: &Turn) -> Self {
+        Self { id: turn.id, request: turn.request.clone(), is_sent: turn.is_sent() }
+    }
 }
 
 /// A command for a session's task.
@@ -92,6 +100,8 @@ pub(crate) enum DeferredCommand {
     /// Attaches to a turn again and receives its pending requests.
     Join(RequestId, Option<ResponderSender>, oneshot::Sender<Option<Turn>>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    /// Sets the user's title.
+    Title(String, oneshot::Sender<()>),
     /// Moves the record to a directory with this path and real path, unless it has an agent or work. Replies with the
     /// additional directories outside the old directory, which stay unchanged.
     Move {
@@ -129,8 +139,7 @@ impl SessionTask {
             SessionCommand::Query(query, reply) => self.query(&query, reply),
             SessionCommand::Cancel(turn, extra_params) => self.cancel(turn, extra_params),
             SessionCommand::OpenTurns(reply) => {
-                let open = |turn: &Turn| OpenTurnRef { id: turn.id, request: turn.request.clone() };
-                send(reply, self.machine.open_turns().map(open).collect());
+                send(reply, self.machine.open_turns().map(OpenTurnRef::of).collect());
             }
             SessionCommand::CancelTurns(turns, extra_params, reply) => {
                 self.cancel_turns(&turns, extra_params.as_ref(), reply);
@@ -196,6 +205,16 @@ impl SessionTask {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 stored => send(reply, stored),
             },
+            DeferredCommand::Title(title, reply) => {
+                self.machine.note_user_title();
+                let session = self.machine.lineage().map(|lineage| &lineage.current().session);
+                if let Some(session) = session {
+                    let line = title_line(session, &title);
+                    self.journal.set_user_title(self.now(), title, line);
+                    self.journal.commit().await?;
+                }
+                send(reply, ());
+            }
             DeferredCommand::Move { cwd, real_cwd, reply } => {
                 if self.agent.is_occupied() || self.machine.has_work() {
                     send(reply, Err(MoveError::Busy));

@@ -165,6 +165,7 @@ impl SessionTask {
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
+            | Effect::SaveUsage { .. }
             | Effect::SaveSettings(_)
             | Effect::SaveRestoreError(_)
             | Effect::SaveLifecycle(_) => {}

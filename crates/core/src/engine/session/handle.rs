@@ -110,6 +110,16 @@ impl Session {
         self.status.borrow().clone()
     }
 
+    /// Follows the state.
+    pub(crate) fn watch_status(&self) -> watch::Receiver<SessionStatus> {
+        self.status.clone()
+    }
+
+    /// The number of holds of the record, which outlives the session.
+    pub(crate) fn holds(&self) -> Arc<watch::Sender<usize>> {
+        Arc::clone(&self.held)
+    }
+
     /// Waits until the state fulfils the condition.
     pub async fn wait_for(&self, mut condition: impl FnMut(&SessionStatus) -> bool) {
         // The state of an ended session does not change any more; the caller's next request reports the end.
@@ -148,6 +158,11 @@ impl Session {
     /// changes.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
         Ok(self.ask(|reply| SessionCommand::Deferred(DeferredCommand::Scope(scope, reply))).await??)
+    }
+
+    /// Sets the user's title, which replaces the agent's from now on. Attached clients get it as an update.
+    pub async fn set_title(&self, title: String) -> Result<(), SessionError> {
+        self.ask(|reply| SessionCommand::Deferred(DeferredCommand::Title(title, reply))).await
     }
 
     /// Prevents the agent, and later agents of the session, from being parked for idleness until the value is dropped.

@@ -10,7 +10,7 @@ use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage,
     LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
-    Timestamp, Turn, TurnId,
+    SessionInfo, SessionUsage, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -70,6 +70,8 @@ pub(crate) struct SessionJournal {
     bytes: usize,
     tail: Arc<EventTail>,
     has_title: bool,
+    /// The usage as stored in the record.
+    usage: Option<SessionUsage>,
     /// Whether a turn was requested since the task began.
     has_turn: bool,
     /// The agent's memory as stored in the record.
@@ -126,7 +128,13 @@ impl SessionJournal {
         let stage = Stage::Stored(writer);
         let journal = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
         let external_activity = record.external_activity();
-        Self { has_title: record.title.is_some(), memory: record.memory, external_activity, ..journal }
+        Self {
+            has_title: record.info.title.is_some(),
+            usage: record.info.usage.clone(),
+            memory: record.memory,
+            external_activity,
+            ..journal
+        }
     }
 
     fn new(
@@ -149,6 +157,7 @@ impl SessionJournal {
             bytes: 0,
             tail,
             has_title: false,
+            usage: None,
             has_turn: false,
             memory: AgentMemory::default(),
             successor: None,
@@ -250,6 +259,9 @@ impl SessionJournal {
                 self.has_title = title.is_some();
                 self.changes.push(Change::Title(title.map(String::from)));
             }
+            Effect::SaveUsage { usage, cost_stands } => {
+                self.set_usage(Some(usage.after(self.usage.as_ref(), cost_stands)));
+            }
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveRestoreError(error) => self.changes.push(Change::RestoreError(error)),
             Effect::SaveLifecycle(lifecycle) => {
@@ -262,6 +274,21 @@ impl SessionJournal {
             other => return Some(other),
         }
         None
+    }
+
+    /// Stores the usage, if it has changed.
+    fn set_usage(&mut self, usage: Option<SessionUsage>) {
+        if self.usage != usage {
+            self.usage.clone_from(&usage);
+            self.changes.push(Change::Usage(usage));
+        }
+    }
+
+    /// Stores the user's title, and the update that clients receive of it.
+    pub(crate) fn set_user_title(&mut self, now: Timestamp, title: String, update: Arc<str>) {
+        self.changes.push(Change::UserTitle(Some(title)));
+        let line = RedactedLine::assume_redacted(Direction::Ours, EventKind::Update, update);
+        self.append_line(now, None, &line);
     }
 
     /// Stores a title for a record that has none.
@@ -375,6 +402,10 @@ impl SessionJournal {
     }
 
     fn set_lineage(&mut self, now: Timestamp, lineage: Lineage) {
+        // A fresh session does not inherit the usage of the previous one.
+        if lineage.current_index() != self.lineage {
+            self.set_usage(None);
+        }
         self.lineage = lineage.current_index();
         self.durability = Durability::Machine;
         match &mut self.stage {
@@ -475,7 +506,7 @@ impl NewRecord {
             additional_directories,
             scope,
             mcp_servers,
-            title: None,
+            info: SessionInfo::default(),
             lifecycle: Lifecycle::Open,
             lineage,
             agent_run: None,

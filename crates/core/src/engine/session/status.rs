@@ -20,6 +20,8 @@ pub struct SessionStatus {
     pub has_agent: bool,
     /// Whether a turn runs or is queued.
     pub has_work: bool,
+    /// How many prompts wait for the running turn to end.
+    pub queued: usize,
     /// Whether processes that its last agent left are still being ended.
     pub has_leftover: bool,
     /// How much of the conversation the agent remembers, once it has loaded the session in this process.

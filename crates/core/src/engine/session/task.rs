@@ -205,6 +205,7 @@ impl SessionTask {
             agent_pid: self.agent.live().map(|agent| agent.process.pid()),
             has_agent: self.agent.is_occupied(),
             has_work: self.machine.has_work(),
+            queued: self.machine.queued_count(),
             has_leftover: self.agent.has_leftover(),
             memory: self.memory.memory(),
             unmet: self.machine.unmet_settings(),

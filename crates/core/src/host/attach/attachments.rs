@@ -11,6 +11,7 @@ use crate::model::{RecordId, Seq};
 use crate::store::Store;
 use crate::sync::Lock;
 
+use super::activity::ActivityReport;
 use super::foreign_turns::{ForeignTurns, wants_states};
 use super::own_prompts::OwnPrompts;
 use super::stream::{GateWaiter, PausedStream, StreamKind, StreamSlot, StreamSpec, UpdateContext};
@@ -41,6 +42,8 @@ struct Attachment {
     updates: StreamSlot,
     /// The stream of raw events.
     events: StreamSlot,
+    /// The report of the numbers of clients and queued prompts, if the client asked for it.
+    activity: Option<ActivityReport>,
 }
 
 /// An update stream to start after the reply that introduces its session.
@@ -91,10 +94,14 @@ impl Attachments {
         }
     }
 
-    /// Streams the raw events of a record. A second watch of the same record replaces the first.
-    pub(crate) fn watch(&self, record: &RecordId, from: Seq, link: &ClientLink) {
+    /// Streams the raw events of a record, with a report of its activity if the client wants one. A second watch of
+    /// the same record replaces the first.
+    pub(crate) fn watch(&self, record: &RecordId, from: Seq, wants_activity: bool, link: &ClientLink) {
         let stream = self.stream(StreamKind::Events, record, from, GateWaiter::default(), link);
-        self.attached.lock().entry(record.clone()).or_default().events.start(stream);
+        let mut attached = self.attached.lock();
+        let attachment = attached.entry(record.clone()).or_default();
+        attachment.events.start(stream);
+        attachment.activity = wants_activity.then(|| ActivityReport::start(&self.engine, record, link));
     }
 
     /// Releases a record, and waits until its streams have stopped. Returns how the client would start its agent; `None`

@@ -1,5 +1,6 @@
 //! What attached clients receive: live updates, replays and raw events.
 
+mod activity;
 pub(super) mod attachments;
 pub(super) mod delivered;
 pub(super) mod foreign_turns;

@@ -105,7 +105,7 @@ mod tests {
             additional_directories: Vec::new(),
             scope: None,
             mcp_servers: Vec::new(),
-            title: None,
+            info: crate::model::SessionInfo::default(),
             lifecycle: Lifecycle::Open,
             lineage: Lineage::begin(AcpSessionId::new(name).unwrap(), None, now()),
             agent_run: None,

@@ -5,15 +5,19 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
-use crate::engine::{RestoreSession, Session, SessionError};
-use crate::model::{AbsolutePath, RecordId, Seq};
+use crate::engine::SessionError;
+use crate::model::{AbsolutePath, RecordId, Scope, Seq, SessionName};
 
 use crate::host::Host;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::host::permissions::pending;
+use crate::host::session::queue;
 use crate::protocol::acpx_meta::{problem, read_params};
-use crate::protocol::meta::{ForgottenMeta, MovedMeta, PROTOCOL, WaitReasonAnswer, WaitReasonMeta};
+use crate::protocol::meta::{
+    ForgottenMeta, MovedMeta, PROTOCOL, RenamedMeta, WaitReasonAnswer, WaitReasonMeta,
+};
+use crate::protocol::queue::{CancelledMeta, TurnCancelParams};
 use crate::protocol::rpc_error;
 
 #[derive(Deserialize)]
@@ -28,6 +32,14 @@ struct Move {
     session_id: String,
     /// The new working directory.
     cwd: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rename {
+    session_id: String,
+    /// The new name, or the new title of a record without a name.
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +63,9 @@ struct Watch {
     session_id: String,
     /// The first event to send; absent, the next new one.
     from: Option<u64>,
+    /// Whether to report the numbers of clients and queued prompts.
+    #[serde(default)]
+    activity: bool,
 }
 
 /// Answers one of our methods.
@@ -62,9 +77,12 @@ pub(super) async fn call(
     match call.method.as_str() {
         method if !client.access.may_call(method) => Err(CallError::UnknownMethod(call.method)),
         "_acpx/watch" => watch(client, read_params(&call)?, link).await,
+        "_acpx/queue" => queue::list(client, optional_params(&call)?).await,
+        "_acpx/queue/drop" => queue::drop_queued(client, read_params(&call)?).await,
         "_acpx/cancel" => cancel(client, read_params(&call)?).await,
         "_acpx/close" => close(client, read_params(&call)?).await,
         "_acpx/move" => move_record(client, read_params(&call)?).await,
+        "_acpx/rename" => rename(client, read_params(&call)?).await,
         "_acpx/forget" => forget_setting(client, read_params(&call)?).await,
         "_acpx/waiting" => wait_reason(client, read_params(&call)?).await,
         "_acpx/pending" => pending::list(&client.host, optional_params(&call)?).await,
@@ -85,26 +103,37 @@ pub(super) async fn call(
 /// Streams every event of a record from a number on. It neither starts the agent nor keeps it from being parked. A
 /// second watch of the same record replaces the first.
 async fn watch(client: &Connection, watch: Watch, link: &ClientLink) -> Result<String, CallError> {
-    let session = session(client, &watch.session_id).await?;
+    let session = client.session(&record(&watch.session_id)?).await?;
     let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
     let from = watch.from.map_or(next, Seq).max(Seq::FIRST);
-    client.attachments.watch(session.record_id(), from, link);
+    client.attachments.watch(session.record_id(), from, watch.activity, link);
     Ok(json!({ "from": from.0 }).to_string())
 }
 
-/// Cancels the running turn regardless of its owner, or the first queued one if none runs.
-async fn cancel(client: &Connection, of: OfSession) -> Result<String, CallError> {
-    client.check_record(UserAction::CancelTurns, &record(&of.session_id)?)?;
-    let session = session(client, &of.session_id).await?;
-    let had_work = session.status().has_work;
-    session.cancel(None).await.map_err(|error| client.refused(&error))?;
-    Ok(json!({ "cancelled": had_work }).to_string())
+/// Cancels the running turn regardless of its owner, or the first queued one if none runs; with a request id, that
+/// turn.
+async fn cancel(client: &Connection, params: TurnCancelParams) -> Result<String, CallError> {
+    client.check_record(UserAction::CancelTurns, &record(&params.session_id)?)?;
+    let session = client.session(&record(&params.session_id)?).await?;
+    let refused = |error: SessionError| client.refused(&error);
+    let (turn, cancelled) = match &params.request_id {
+        None => (None, session.status().has_work),
+        Some(request) => {
+            let open = session.open_turns().await.map_err(refused)?;
+            let meant = open.into_iter().find(|turn| turn.request.as_str() == request).map(|turn| turn.id);
+            (meant, meant.is_some())
+        }
+    };
+    if cancelled || params.request_id.is_none() {
+        session.cancel(turn).await.map_err(refused)?;
+    }
+    Ok(serde_json::to_string(&CancelledMeta { cancelled }).expect("a flag is JSON"))
 }
 
 /// Closes the record for all clients: cancels its turns, sends the agent a close and ends it.
 async fn close(client: &Connection, of: OfSession) -> Result<String, CallError> {
     client.check_record(UserAction::CloseSession, &record(&of.session_id)?)?;
-    let session = session(client, &of.session_id).await?;
+    let session = client.session(&record(&of.session_id)?).await?;
     let identity = session.identity().ok_or_else(|| rpc_error::unknown(session.record_id()))?;
     session.close().await.map_err(|error| client.refused(&error))?;
     client.attachments.detach(session.record_id()).await;
@@ -116,7 +145,7 @@ async fn move_record(client: &Connection, to: Move) -> Result<String, CallError>
     client.access.check(UserAction::MoveSession)?;
     let cwd = AbsolutePath::new(to.cwd).map_err(|error| problem("cwd", error.to_string()))?;
     let real_cwd = client.host.engine.real_directory(&cwd).await.map_err(|error| client.refused(&error))?;
-    let session = session(client, &to.session_id).await?;
+    let session = client.session(&record(&to.session_id)?).await?;
     let identity = session.identity().ok_or_else(|| rpc_error::unknown(session.record_id()))?;
     let staying = session.move_to(cwd, real_cwd).await.map_err(|error| client.refused(&error))?;
     let staying = staying.iter().map(ToString::to_string).collect();
@@ -124,10 +153,29 @@ async fn move_record(client: &Connection, to: Move) -> Result<String, CallError>
     Ok(serde_json::to_string(&moved).expect("ids and paths are text"))
 }
 
+/// Changes the name of a record, or the title of one without a name.
+async fn rename(client: &Connection, to: Rename) -> Result<String, CallError> {
+    client.access.check(UserAction::RenameSession)?;
+    let name = SessionName::new(&to.name).map_err(|error| problem("name", error.to_string()))?;
+    let session = client.session(&record(&to.session_id)?).await?;
+    let refused = |error: SessionError| client.refused(&error);
+    let stored = client.host.engine.record(session.record_id()).await.map_err(refused)?;
+    let stored = stored.ok_or_else(|| rpc_error::unknown(session.record_id()))?;
+    let mut renamed = RenamedMeta { ids: stored.identity(), name: None, title: None };
+    if let Some(Scope { agent, name: Some(_) }) = stored.scope {
+        renamed.name = Some(name.to_string());
+        session.set_scope(Scope { agent, name: Some(name) }).await.map_err(refused)?;
+    } else {
+        renamed.title = Some(name.to_string());
+        session.set_title(name.to_string()).await.map_err(refused)?;
+    }
+    Ok(serde_json::to_string(&renamed).expect("ids and names are text"))
+}
+
 /// Removes a requested setting of a record. Its agent is not started.
 async fn forget_setting(client: &Connection, of: Forget) -> Result<String, CallError> {
     client.access.check(UserAction::ChangeSettings)?;
-    let session = session(client, &of.session_id).await?;
+    let session = client.session(&record(&of.session_id)?).await?;
     let identity = session.identity().ok_or_else(|| rpc_error::unknown(session.record_id()))?;
     let forgotten = session.forget_setting(of.option.as_deref()).await;
     let answer = ForgottenMeta::of(identity, forgotten.map_err(|error| client.refused(&error))?);
@@ -175,13 +223,6 @@ fn status(host: &Host) -> String {
         "clients": *host.clients.borrow(),
     })
     .to_string()
-}
-
-async fn session(client: &Connection, id: &str) -> Result<Session, CallError> {
-    let record = record(id)?;
-    client.check_visible(&record).await?;
-    let session = client.host.engine.attach(&record, &RestoreSession::unchanged()).await;
-    session.map_err(|error: SessionError| client.refused(&error))
 }
 
 fn record(id: &str) -> Result<RecordId, CallError> {

@@ -1,4 +1,4 @@
-//! Requests about sessions: create, load, prompt, settings, list and delete.
+//! Requests about sessions: create, load, prompt, settings, list, delete, and the queue.
 
 pub(super) mod create;
 pub(super) mod delete;
@@ -6,6 +6,7 @@ pub(super) mod list;
 pub(super) mod load;
 pub(super) mod mcp_servers;
 pub(super) mod prompt;
+pub(super) mod queue;
 pub(super) mod set_config;
 pub(super) mod title;
 pub(super) mod turn_owners;

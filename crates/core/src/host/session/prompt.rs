@@ -75,6 +75,10 @@ pub(crate) async fn run_turn(
         };
         let requests = client.access.may_answer_joined_turn().then(|| requests.clone());
         match session.join(&request, requests).await {
+            // The client must not get the answer to another prompt.
+            Ok(Some(existing)) if existing.prompt != prompt.blocks => {
+                break Err(SessionError::RequestExists { record: record.clone(), request });
+            }
             Ok(Some(existing)) => {
                 permit.commit(&record);
                 link.queued();
@@ -343,6 +347,7 @@ fn reply(
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
         dropped_lines,
+        usage: None,
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
@@ -356,11 +361,11 @@ fn reply(
             let meta = with_agent_meta(agent_meta.as_deref(), acpx_meta(&meta));
             Ok(PromptReply { reason, usage, meta, forwarded: answer })
         }
-        TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Err(rpc_error::failed(
-            error,
-            meta(Some(*at)),
-            unsupported_block(error, session, blocks).as_deref(),
-        )),
+        TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
+            let usage = turn.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());
+            let block = unsupported_block(error, session, blocks);
+            Err(rpc_error::failed(error, TurnMeta { usage, ..meta(Some(*at)) }, block.as_deref()))
+        }
         TurnState::Interrupted { at } => Err(rpc_error::interrupted(&turn, meta(Some(*at)))),
         // Callers wait until the turn is no longer open.
         TurnState::Queued | TurnState::Dispatched { .. } => Err(rpc_error::interrupted(&turn, meta(None))),

@@ -1,13 +1,13 @@
-//! The title of a conversation: the one that its agent set, or else the first line of its first prompt. All lists and
+//! The title of a conversation: the user's, or its agent's, or else the first line of its first prompt. All lists and
 //! views use it, so a session has the same title in an editor and in a shell.
 
 use crate::acp::prompt_text;
 use crate::model::{Record, TurnId, title_of};
 use crate::store::{Store, StoreError};
 
-/// The title of a record, if it has a turn or its agent set one.
+/// The title of a record, if it has a turn or one was set.
 pub async fn title(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
-    if let Some(title) = record.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
+    if let Some(title) = record.info.title() {
         return Ok(Some(title.to_owned()));
     }
     if record.last_turn.is_none() {

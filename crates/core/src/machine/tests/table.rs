@@ -362,6 +362,7 @@ fn words(effect: &Effect) -> String {
             format!("save lineage: {} ({})", row.session, row.reason.as_str())
         }
         Effect::SaveTitle(_) => "save the title".into(),
+        Effect::SaveUsage { .. } => "save the usage".into(),
         Effect::SaveSettings(settings) => {
             let choices: Vec<_> = settings.chosen.iter().map(|wish| wish.value.to_string()).collect();
             let words = if choices.is_empty() { "none".to_owned() } else { choices.join(", ") };

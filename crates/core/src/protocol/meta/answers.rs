@@ -139,6 +139,9 @@ pub struct TurnMeta {
     /// How many lines of the agent exceeded the line limit and were dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_lines: u64,
+    /// Token usage of a turn that failed, as the agent reported it. The response of any other turn has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<serde_json::Value>,
 }
 
 /// In the response to `session/prompt` of version 2, which is sent when the prompt is part of the conversation.
@@ -160,6 +163,21 @@ pub(crate) struct InsertedMeta {
 pub struct DeletedMeta {
     /// Why the agent may still have the session.
     pub kept_by_agent: String,
+}
+
+/// The result of `_acpx/rename`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenamedMeta {
+    /// The record's ids.
+    #[serde(flatten)]
+    pub ids: SessionIdentity,
+    /// Its new name, if it has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its new title, if it has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }
 
 /// The result of `_acpx/move`.

@@ -16,7 +16,7 @@ use super::to_changes::RecordImport;
 use super::transcript::ImportStep;
 use crate::model::{
     AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, RecordSettings, Scope,
-    TurnState,
+    SessionInfo, TurnState,
 };
 use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_path_or_written};
 
@@ -189,7 +189,7 @@ impl ImportContext<'_> {
             memory: crate::model::AgentMemory::default(),
             restore_error: None,
             // It is written last, when all secrets are known.
-            title: None,
+            info: SessionInfo::default(),
             lifecycle: npm.lifecycle,
             lineage: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
             created_at: npm.created_at,

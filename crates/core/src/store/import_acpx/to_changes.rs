@@ -72,7 +72,7 @@ impl RecordImport {
         }
         Self {
             pending,
-            stored_title: record.title.clone(),
+            stored_title: record.info.title.clone(),
             stored: record.last_seq.map_or(0, |seq| seq.0),
             lineage: Some(record.lineage.clone()),
             servers: record.mcp_servers.clone(),

@@ -40,7 +40,8 @@ use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, WriteConnection};
 use self::write::WriteOperation;
 use super::{
-    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError, StoreFuture,
+    Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
+    StoreFuture,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Record, RecordId, RequestId,
@@ -300,6 +301,19 @@ impl Store for SqliteStore {
         )
     }
 
+    fn records_by_id_prefix(
+        &self,
+        filter: RecordFilter,
+        prefix: String,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(self.read(move |connection| read::records_by_id_prefix(connection, &filter, &prefix, limit)))
+    }
+
+    fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(self.read(move |connection| ids.iter().map(|id| read::short_id(connection, id)).collect()))
+    }
+
     fn unprompted(&self, before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(self.read(move |connection| read::unprompted(connection, before, limit)))
     }
@@ -322,6 +336,10 @@ impl Store for SqliteStore {
 
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
         Box::pin(self.read(move |connection| read::events(connection, &record, from, limit)))
+    }
+
+    fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {
+        Box::pin(self.read(read::records_with_open_turns))
     }
 
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>> {

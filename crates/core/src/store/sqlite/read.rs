@@ -14,8 +14,8 @@ use crate::model::{
     AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, LineageReason, Record, RecordId, RequestId, Seq,
     Timestamp, Turn, TurnId,
 };
-use crate::store::query::EventPage;
-use crate::store::{RecordFilter, SessionOwner, StoreError};
+use crate::store::query::{self, EventPage};
+use crate::store::{OpenTurns, RecordFilter, SessionOwner, StoreError};
 
 /// One record.
 pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, SqliteFault> {
@@ -66,9 +66,46 @@ pub(super) fn records_by_creation(
     listed(connection, &select_page_by_making(&conditions), values)
 }
 
+/// Records whose ids begin with a prefix, by id.
+pub(super) fn records_by_id_prefix(
+    connection: &Connection,
+    filter: &RecordFilter,
+    prefix: &str,
+    limit: usize,
+) -> Result<Vec<Record>, SqliteFault> {
+    let mut conditions = vec![WITH_PREFIX];
+    // No character of an id is greater than the last one.
+    let mut values: Vec<Value> = vec![prefix.to_owned().into(), format!("{prefix}{}", char::MAX).into()];
+    add_filter(filter, &mut conditions, &mut values);
+    values.push(bounded(limit).into());
+    listed(connection, &select_by_id(&conditions), values)
+}
+
+/// The shortest prefix of an id that finds only it.
+pub(super) fn short_id(connection: &Connection, id: &RecordId) -> Result<String, SqliteFault> {
+    let neighbour = |statement: &str| {
+        let mut select = connection.prepare_cached(statement)?;
+        select.query_row([id.as_str()], |row| row.get::<_, String>(0)).optional()
+    };
+    let (before, after) = (neighbour(ID_BEFORE)?, neighbour(ID_AFTER)?);
+    Ok(query::short_id(id.as_str(), [before.as_deref(), after.as_deref()]))
+}
+
+// The plus keeps SQLite from reading the index of listed records from its beginning.
+pub(super) const WITH_PREFIX: &str = "id >= ? AND id < ? AND +deleted_at IS NULL";
+pub(super) const ID_BEFORE: &str =
+    "SELECT id FROM records WHERE id < ? AND +deleted_at IS NULL ORDER BY id DESC LIMIT 1";
+pub(super) const ID_AFTER: &str =
+    "SELECT id FROM records WHERE id > ? AND +deleted_at IS NULL ORDER BY id LIMIT 1";
+
+/// The statement for records that meet all conditions, by id.
+pub(super) fn select_by_id(conditions: &[&str]) -> String {
+    format!("{} WHERE {} ORDER BY id LIMIT ?", select_records(), conditions.join(" AND "))
+}
+
 fn add_filter(filter: &RecordFilter, conditions: &mut Vec<&str>, values: &mut Vec<Value>) {
     if let Some(real_cwd) = &filter.real_cwd {
-        conditions.push("real_cwd = ?");
+        conditions.push(IN_DIRECTORY);
         values.push(real_cwd.as_str().to_owned().into());
     }
     if let Some(agent) = &filter.agent {
@@ -156,6 +193,7 @@ fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Resul
 
 /// The condition that selects the index of listed records.
 pub(super) const NOT_DELETED: &str = "deleted_at IS NULL";
+pub(super) const IN_DIRECTORY: &str = "real_cwd = ?";
 pub(super) const AFTER: &str = "(updated_at, id) < (?, ?)";
 
 /// The statement for a page of records that meet all conditions.
@@ -267,6 +305,26 @@ pub(super) fn events(
 
 fn missing_event(seq: Seq) -> SqliteFault {
     SqliteFault::Damaged(format!("event {seq} is missing"))
+}
+
+/// Which records have open turns, by id. The index of open turns keeps this independent of the number of records.
+pub(super) const WITH_OPEN_TURNS: &str = "SELECT id, max(state = 'dispatched'), max(state = 'queued') \
+     FROM turns INDEXED BY turns_open JOIN records ON key = record \
+     WHERE state IN ('queued', 'dispatched') GROUP BY record ORDER BY id";
+
+/// The records that have open turns.
+pub(super) fn records_with_open_turns(
+    connection: &Connection,
+) -> Result<Vec<(RecordId, OpenTurns)>, SqliteFault> {
+    let mut statement = connection.prepare_cached(WITH_OPEN_TURNS)?;
+    let mut found = statement.query([])?;
+    let mut records = Vec::new();
+    while let Some(row) = found.next()? {
+        let id = RecordId::new(row.get::<_, String>(0)?);
+        let id = id.map_err(|_| SqliteFault::Damaged("a record has no id".to_owned()))?;
+        records.push((id, OpenTurns { has_dispatched: row.get(1)?, has_queued: row.get(2)? }));
+    }
+    Ok(records)
 }
 
 /// The open turns, in order.

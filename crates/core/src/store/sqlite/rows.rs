@@ -5,6 +5,7 @@ mod memory;
 mod record;
 mod settings;
 mod turn;
+mod usage;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -27,6 +28,7 @@ pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
     unasked, wake_values,
 };
+pub(super) use self::usage::usage_text;
 pub(super) use record::restore_error_text;
 
 /// The key of a record in the file.

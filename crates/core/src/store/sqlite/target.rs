@@ -36,6 +36,10 @@ impl RecordWriter<'_> {
                 Change::Turn(turn) => self.write_turn(turn)?,
                 Change::Lineage(lineage) => self.write_lineage(lineage)?,
                 Change::Title(title) => self.replace(&[("title", title.as_deref().into())])?,
+                Change::UserTitle(title) => self.replace(&[("user_title", title.as_deref().into())])?,
+                Change::Usage(usage) => {
+                    self.replace(&[("usage", rows::usage_text(usage.as_ref()).as_deref().into())])?;
+                }
                 Change::McpServers(servers) => {
                     self.replace(&[("mcp_servers", rows::servers_text(servers).as_str().into())])?;
                 }
@@ -116,6 +120,8 @@ impl RecordWriter<'_> {
                 ("settings", ValueRef::Null),
                 ("memory", ValueRef::Null),
                 ("restore_error", ValueRef::Null),
+                ("user_title", ValueRef::Null),
+                ("usage", ValueRef::Null),
             ])?;
         }
         self.replace(&rows::lifecycle_values(lifecycle))

@@ -1,6 +1,7 @@
 //! Opens files of other formats and on other file systems. Also has the values that tests of this module write.
 
 mod format_1;
+mod format_10;
 mod format_9;
 mod later_columns;
 
@@ -40,7 +41,7 @@ pub(super) fn record(name: &str) -> Record {
         additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![McpServerRef { name: "files".to_owned(), source: None }],
-        title: None,
+        info: crate::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
         agent_run: None,

@@ -139,6 +139,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
     let [pid, started, boot, since, ended_at, ended_how] =
         rows::run_values(record.agent_run.as_ref())?.map(|(_, value)| value);
     let restore_error = rows::restore_error_text(record.restore_error.as_ref());
+    let usage = rows::usage_text(record.info.usage.as_ref());
     let (settings, memory) = (rows::settings_text(&record.settings), rows::memory_text(record.memory));
     let values = [
         ValueRef::Integer(key.0),
@@ -150,7 +151,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         record.cwd.as_str().into(),
         record.real_cwd.as_str().into(),
         mcp_servers.as_str().into(),
-        record.title.as_deref().into(),
+        record.info.title.as_deref().into(),
         closed_at,
         ValueRef::Integer(record.created_at.as_millis()),
         scope_agent,
@@ -167,14 +168,17 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         directories.as_deref().into(),
         memory.as_deref().into(),
         restore_error.as_deref().into(),
+        record.info.user_title.as_deref().into(),
+        usage.as_deref().into(),
     ];
     let mut insert = connection.prepare_cached(
         "INSERT INTO records (key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
          mcp_servers, title, closed_at, created_at, scope_agent, scope_name, run_pid, run_started, run_boot, \
          run_since, run_ended_at, run_ended_how, deleted_at, protocol, settings, additional_directories, memory, \
-         restore_error, checksum, updated_at, answered_turns, lineage_rows, open_turns, standing_checksum) \
+         restore_error, user_title, usage, checksum, updated_at, answered_turns, lineage_rows, open_turns, \
+         standing_checksum) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, ?22, ?23, ?24, ?25, ?26, ?27, 0, 0, 0, 0, 0)",
+         ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, 0, 0, 0, 0, 0)",
     )?;
     Ok(cells::write(&mut insert, &RECORD, values)?)
 }

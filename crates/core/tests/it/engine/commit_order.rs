@@ -6,7 +6,7 @@ use acpx_core::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Record, RequestId, Timestamp, TurnId,
 };
 use acpx_core::store::{
-    Append, Change, Durability, Lease, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
+    Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
 };
 use tokio::sync::watch;
 
@@ -57,6 +57,23 @@ impl Store for GatedStore {
 
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
         self.inner.lease(record, host)
+    }
+
+    fn records_by_id_prefix(
+        &self,
+        filter: RecordFilter,
+        prefix: String,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.records_by_id_prefix(filter, prefix, limit)
+    }
+
+    fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {
+        self.inner.records_with_open_turns()
+    }
+
+    fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {
+        self.inner.short_ids(ids)
     }
 
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AgentProfile, LineageReason, PermissionMode, ReplayVerdict, Timestamp, TurnLimits};
+use acpx_core::model::{
+    AgentProfile, LineageReason, PermissionMode, ReplayVerdict, SessionUsage, Timestamp, TurnLimits,
+};
 
 use super::*;
 
@@ -366,6 +368,8 @@ async fn updates_after_the_load_response_are_stored_and_are_no_replay() {
     let told = |kind: &str| story.iter().filter(|line| **line == format!("< session/update {kind}")).count();
     assert_eq!((told("available_commands_update"), told("usage_update")), (1, 1), "{story:?}");
     assert_eq!(bench.said(&session).await, ["> one", "< first", "> two", "< second"]);
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!(record.info.usage, Some(SessionUsage { used: 7, size: 9, cost: None }));
 }
 
 #[tokio::test]

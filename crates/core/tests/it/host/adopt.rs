@@ -263,7 +263,7 @@ async fn adopted_session_has_the_agents_title_or_its_first_message() {
     let answer = editor.call("session/load", bench.load_params("theirs")).await.unwrap();
     let how = &answer["_meta"]["acpx"];
     assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(true), &json!("session/load")));
-    assert_eq!(bench.record("theirs").await.title.as_deref(), Some("Theirs"));
+    assert_eq!(bench.record("theirs").await.info.title.as_deref(), Some("Theirs"));
 
     let replay = Script::new().user_said("first").user_said(" words").say("yes").user_said("more");
     let nameless = Script::new()
@@ -271,7 +271,7 @@ async fn adopted_session_has_the_agents_title_or_its_first_message() {
         .serve([("session/load", replay.reply(json!({})))]);
     let mut editor = bench.editor(&bench.agent(&nameless)).await;
     editor.call("session/load", bench.load_params("nameless")).await.unwrap();
-    assert_eq!(bench.record("nameless").await.title.as_deref(), Some("first words"));
+    assert_eq!(bench.record("nameless").await.info.title.as_deref(), Some("first words"));
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ async fn session_of_another_agent_is_unknown_to_a_connection_with_an_agent() {
         ("_acpx/close", of_session.clone()),
         ("_acpx/waiting", of_session.clone()),
         ("_acpx/move", json!({ "sessionId": other, "cwd": bench.home.path() })),
+        ("_acpx/rename", json!({ "sessionId": other, "name": "theirs" })),
     ];
     for (method, params) in requests {
         let error = editor.call(method, params).await.unwrap_err();

@@ -70,7 +70,10 @@ async fn two_prompts_with_one_request_id_are_one_turn() {
     bench.resume(&mut three, &record).await;
     let late: Value = three.call("session/prompt", &named(&record)).await.unwrap();
     assert_eq!((&late["stopReason"], &late["_meta"]["acpx"]["turn"]), (&json!("end_turn"), &json!(turn.0)));
-    assert_eq!(prompts_of(&argv), 1);
+    // Another prompt must not get its answer.
+    let other = prompt_params(&record, "do that", json!({ "requestId": "again" }));
+    let refused = super::refusal(&mut three, "session/prompt", &other).await;
+    assert_eq!((refused.code().as_str(), prompts_of(&argv)), ("REQUEST_EXISTS", 1));
 }
 
 #[tokio::test]

@@ -194,6 +194,8 @@ async fn program_started_by_an_agent_ends_only_sessions_of_such_programs() {
     let (of, initialize) = (json!({ "sessionId": record }), wanting_error_data());
     let mut reset = bench.resume_params(record);
     reset["_meta"]["acpx"]["fallback"] = json!("reset");
+    let mut restore = bench.resume_params(record);
+    restore["_meta"]["acpx"]["returnTo"] = json!("s1");
     let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": of });
     let close = line(2, "session/close", of.clone());
     let lines = [
@@ -209,13 +211,16 @@ async fn program_started_by_an_agent_ends_only_sessions_of_such_programs() {
         line(9, "session/new", bench.new_params(&argv)),
         line(10, "session/resume", bench.resume_params(&unprompted)),
         line(11, "session/close", json!({ "sessionId": unprompted })),
+        line(12, "session/resume", restore),
+        line(13, "_acpx/queue", json!({})),
+        line(14, "_acpx/queue/drop", json!({ "sessionId": record, "requestIds": ["any"] })),
+        line(15, "_acpx/answer", json!({ "questionId": "any", "approve": false })),
     ];
     let (mut child, stdin, stdout) = bench.started_by_an_agent();
     let said = speak(stdin, stdout, &lines);
     let answer = |id: u64| said.iter().find(|message| message["id"] == id).unwrap();
-    for id in 3..=8 {
-        let code = &answer(id)["error"]["data"]["acpx"]["code"];
-        assert_eq!(code, "NOT_ALLOWED", "{}", answer(id));
+    for id in (3..=8).chain(12..=15) {
+        assert_eq!(answer(id)["error"]["data"]["acpx"]["code"], "NOT_ALLOWED", "{}", answer(id));
     }
     child.wait().unwrap();
     let mut user = bench.client().await;

@@ -166,3 +166,38 @@ async fn watch_continues_over_close_and_restore_and_ends_with_deletion() {
     assert_eq!(seen.iter().map(|event| event.0).collect::<Vec<_>>(), (1..end.0).map(Seq).collect::<Vec<_>>());
     assert_eq!(seen.last().unwrap().4, r#"{"fact":"closed"}"#);
 }
+
+/// The numbers of the next report that differs from the last one.
+async fn activity(client: &mut HostClient) -> (usize, usize) {
+    loop {
+        if let HostMessage::Activity { clients, queued } = client.next().await.expect("the host is there") {
+            return (clients, queued);
+        }
+    }
+}
+
+#[tokio::test]
+async fn watch_with_activity_reports_clients_and_queued_prompts() {
+    let bench = Bench::new();
+    let (mut watcher, mut user) = (bench.client().await, bench.client().await);
+    let agent = Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().say("wait").hang()),
+    ]);
+    let record = bench.open(&mut user, &bench.agent(&agent)).await;
+    let params = json!({ "sessionId": record, "activity": true });
+    watcher.request("_acpx/watch", &params).await.unwrap();
+    assert_eq!(activity(&mut watcher).await, (1, 0));
+    for (request, queued) in [("a", None), ("b", Some((1, 1))), ("c", Some((1, 2)))] {
+        let params = prompt_params(&record, "wait", json!({ "requestId": request }));
+        user.request("session/prompt", &params).await.unwrap();
+        if let Some(queued) = queued {
+            assert_eq!(activity(&mut watcher).await, queued);
+        }
+    }
+    let mut other = bench.client().await;
+    bench.resume(&mut other, &record).await;
+    assert_eq!(activity(&mut watcher).await, (2, 2));
+    drop(other);
+    assert_eq!(activity(&mut watcher).await, (1, 2));
+}

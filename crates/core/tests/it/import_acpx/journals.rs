@@ -121,7 +121,7 @@ async fn secrets_that_a_journal_repeats_are_in_no_turn_and_no_fact() {
     let home = Home::with(&["repeated"]);
     let report = home.import().await;
     assert_eq!((report.imported[0].turns, &*report.imported[0].notes), (3, &[][..]));
-    assert_eq!(home.record("repeated").await.title.as_deref(), Some("why [secret] is refused"));
+    assert_eq!(home.record("repeated").await.info.title.as_deref(), Some("why [secret] is refused"));
     let mut turns = Vec::new();
     for number in 1..=3 {
         let turn = home.store.turn_numbered(id("repeated"), TurnId(number)).await.unwrap().unwrap();

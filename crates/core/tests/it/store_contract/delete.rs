@@ -25,7 +25,13 @@ fn deleted(time: i64) -> Lifecycle {
 /// What is left of a record that was deleted.
 fn erased(record: Record, time: i64) -> Record {
     let (settings, mcp_servers) = (RecordSettings::default(), Vec::new());
-    Record { lifecycle: deleted(time), title: None, settings, mcp_servers, ..record }
+    Record {
+        lifecycle: deleted(time),
+        info: acpx_core::model::SessionInfo::default(),
+        settings,
+        mcp_servers,
+        ..record
+    }
 }
 
 /// The ids of all records that a filter lists, in pages of two.

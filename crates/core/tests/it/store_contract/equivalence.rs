@@ -3,9 +3,9 @@
 mod calls;
 
 use acpx_core::model::{
-    AbsolutePath, AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage,
-    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, RecordSettings, Seq, Turn, TurnId,
-    TurnState,
+    AbsolutePath, AgentEnd, AgentExit, AgentRun, AgentSessionId, Cost, Direction, Event, EventKind, Lineage,
+    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, RecordSettings, Seq, SessionUsage,
+    Turn, TurnId, TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
@@ -56,6 +56,7 @@ impl Side {
             }
             Call::Find { query } => text(self.store.find(query).await),
             Call::Running => text(self.store.running().await),
+            Call::WithOpenTurns => text(self.store.records_with_open_turns().await),
             Call::Events { name, from, limit } => {
                 text(self.store.events(id(NAMES[name]), Seq(from), limit).await)
             }
@@ -115,6 +116,11 @@ impl Side {
             }
             Step::Lineage { rows, inner } => Change::Lineage(lineage(rows, inner)),
             Step::Title(title) => Change::Title(title),
+            Step::UserTitle(title) => Change::UserTitle(title),
+            Step::Usage(usage) => Change::Usage(usage.map(|(used, costs)| {
+                let cost = costs.then(|| Cost { amount: used.into(), currency: "USD".to_owned() });
+                SessionUsage { used: used.into(), size: 9, cost }
+            })),
             Step::McpServers(names) => {
                 let source = |kept: bool| kept.then_some("/etc/servers.json");
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
@@ -175,7 +181,7 @@ proptest! {
             let mut memory = Side::new(Box::new(MemoryStore::new()));
             let mut sqlite = Side::new(Box::new(sqlite));
             let filter = RecordFilter::default();
-            let mut whole = vec![Call::Records { filter, after: None, limit: 10 }, Call::Running];
+            let mut whole = vec![Call::Records { filter, after: None, limit: 10 }, Call::Running, Call::WithOpenTurns];
             for name in 0..NAMES.len() {
                 whole.push(Call::Record { name });
                 whole.push(Call::Events { name, from: 1, limit: 1000 });

@@ -47,7 +47,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![server("files", None)],
-        title: None,
+        info: acpx_core::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
         agent_run: None,

@@ -260,6 +260,32 @@ pub(super) async fn session_is_known_by_its_agents_command_under_any_name(store:
     }
 }
 
+pub(super) async fn records_are_found_by_a_prefix_of_their_ids(store: AnyStore) {
+    let ids = ["0199-aaaa-1", "0199-aaaa-2", "0199-b", "ses_%", "ses_ü1", "ses_ü2"];
+    for (time, name) in (1..).zip(ids) {
+        let agent = AgentSpec::new("a", [""; 0]).named(if time % 2 == 0 { "even" } else { "odd" });
+        let lease = create(&store, Record { agent, ..record(name, time) }).await;
+        if name == "ses_ü2" {
+            let deleted = Change::Lifecycle(Lifecycle::Deleted { at: at(9) });
+            store.append(lease, vec![deleted], Durability::Process).await.unwrap();
+        }
+    }
+    let found = async |agent: Option<&str>, prefix: &str, limit: usize| {
+        let filter = RecordFilter { agent: agent.map(AgentKey::new), real_cwd: None };
+        let records = store.records_by_id_prefix(filter, prefix.to_owned(), limit).await.unwrap();
+        records.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(None, "0199-a", 9).await, ["0199-aaaa-1", "0199-aaaa-2"]);
+    assert_eq!(found(None, "0199-a", 1).await, ["0199-aaaa-1"]);
+    assert_eq!(found(Some("even"), "0199-a", 9).await, ["0199-aaaa-2"]);
+    assert_eq!(found(None, "ses_ü", 9).await, ["ses_ü1"]);
+    assert_eq!(found(None, "ses_", 9).await, ["ses_%", "ses_ü1"]);
+    assert_eq!(found(None, "0199-aaaa-12", 9).await, [""; 0]);
+    let short = store.short_ids(ids.iter().chain(&["unknown-id"]).map(|name| id(name)).collect()).await;
+    let expected = ["0199-aaaa-1", "0199-aaaa-2", "0199-b", "ses_%", "ses_ü1", "ses_ü2", "unknown-"];
+    assert_eq!(short.unwrap(), expected);
+}
+
 pub(super) async fn records_are_listed_by_agent_and_directory(store: AnyStore) {
     let raw = AgentSpec::new("npx", ["-y", "an \"agent\""]);
     let agents = [

@@ -71,7 +71,7 @@ async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
         additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
-        title: None,
+        info: crate::model::SessionInfo::default(),
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1)),
         agent_run: None,

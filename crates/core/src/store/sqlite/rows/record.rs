@@ -13,8 +13,8 @@ use super::super::fault::SqliteFault;
 use super::{lineage, standing, with_events};
 use crate::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, AgentSpec, Lifecycle, McpServerRef,
-    ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, RestoreError, Scope, SessionName,
-    Timestamp,
+    ProcessIdentity, ProtocolVersion, Record, RecordId, RecordSettings, RestoreError, Scope, SessionInfo,
+    SessionName, SessionUsage, Timestamp,
 };
 use crate::store::progress::RecordProgress;
 
@@ -24,15 +24,17 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
     "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories", "memory",
-    "restore_error"; "checksum"];
+    "restore_error", "user_title", "usage"; "checksum"];
 
-const COLUMNS: usize = 26;
+const COLUMNS: usize = 28;
 const DELETED_AT: usize = 20;
 const PROTOCOL: usize = 21;
 const SETTINGS: usize = 22;
 const ADDITIONAL_DIRECTORIES: usize = 23;
 const MEMORY: usize = 24;
 const RESTORE_ERROR: usize = 25;
+const USER_TITLE: usize = 26;
+const USAGE: usize = 27;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -59,7 +61,11 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         additional_directories: additional_directories(&cells)?,
         scope,
         mcp_servers: cells.parsed(8, servers)?,
-        title: cells.optional_text(9)?.map(str::to_owned),
+        info: SessionInfo {
+            title: cells.optional_text(9)?.map(str::to_owned),
+            user_title: cells.optional_text(USER_TITLE)?.map(str::to_owned),
+            usage: usage(&cells)?,
+        },
         lifecycle,
         lineage: lineage(connection, &standing)?,
         agent_run: run(&cells)?,
@@ -102,6 +108,13 @@ fn memory(cells: &RecordRow<'_>) -> Result<AgentMemory, SqliteFault> {
     match cells.optional_text(MEMORY)? {
         None => Ok(AgentMemory::Whole),
         Some(_) => cells.parsed(MEMORY, super::memory::memory),
+    }
+}
+
+fn usage(cells: &RecordRow<'_>) -> Result<Option<SessionUsage>, SqliteFault> {
+    match cells.optional_text(USAGE)? {
+        None => Ok(None),
+        Some(_) => cells.parsed(USAGE, super::usage::usage).map(Some),
     }
 }
 

@@ -48,7 +48,9 @@ fn old_records() -> [Record; 2] {
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
         additional_directories: Vec::new(),
         mcp_servers: vec![server("files"), server("web")],
-        title: Some("Zwölf Boxkämpfer".to_owned()),
+        info: crate::model::SessionInfo {
+            title: Some("Zwölf Boxkämpfer".to_owned()), ..Default::default()
+        },
         lineage,
         created_at: at(1000),
         updated_at: at(2003),

@@ -2,6 +2,7 @@
 
 use super::later_columns::full;
 use super::*;
+use crate::model::SessionInfo;
 
 #[tokio::test]
 async fn a_store_of_format_9_opens_with_all_it_holds() {
@@ -14,9 +15,10 @@ async fn a_store_of_format_9_opens_with_all_it_holds() {
     let (expected, ended) = full();
     let mut lineage = expected.lineage.clone();
     lineage.replace(AcpSessionId::new("s2").unwrap(), None, LineageReason::LoadFailed, at(7));
-    // Failed restores are stored since format 10.
+    // Failed restores are stored since format 10, the user's title and the usage since format 11.
     let record = Record {
         lineage,
+        info: SessionInfo::default(),
         restore_error: None,
         last_seq: Some(Seq(2)),
         last_turn: Some(TurnId(1)),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
-    ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionName, Setting, SettingName,
-    SettingValue, ToolPolicy, UnattendedPolicy, UnmetSetting,
+    AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Choices, Cost, Fallback, OfferedSetting,
+    OfferedSettings, ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionInfo,
+    SessionName, SessionUsage, Setting, SettingName, SettingValue, ToolPolicy, UnattendedPolicy,
+    UnmetSetting,
 };
 
 /// A record with a value in every column, and a turn.
@@ -39,6 +40,15 @@ pub(super) fn full() -> (Record, Change) {
             field: Some("cwd".to_owned()),
             at: at(6),
         }),
+        info: SessionInfo {
+            title: None,
+            user_title: Some("mine".to_owned()),
+            usage: Some(SessionUsage {
+                used: 7,
+                size: 200_000,
+                cost: Some(Cost { amount: 2.into(), currency: "USD".to_owned() }),
+            }),
+        },
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -152,6 +162,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET memory = '{\"how\":\"compacted\"}'",
         "UPDATE records SET restore_error = NULL",
         "UPDATE records SET restore_error = '{\"message\":\"other\",\"at\":6}'",
+        "UPDATE records SET user_title = 'other'",
+        "UPDATE records SET usage = NULL",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -206,6 +218,8 @@ async fn invalid_later_column_is_damage_despite_a_valid_checksum() {
         ("UPDATE records SET memory = '{\"how\":\"fresh\",\"from\":3,\"reason\":\"no\"}'", "records.memory"),
         ("UPDATE records SET restore_error = '{}'", "records.restore_error"),
         ("UPDATE records SET restore_error = '{\"message\":\"m\"}'", "records.restore_error"),
+        ("UPDATE records SET usage = '{}'", "records.usage"),
+        ("UPDATE records SET usage = '{\"used\":-1,\"size\":1}'", "records.usage"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
@@ -323,11 +337,26 @@ fn no_lookup_goes_through_all_records() {
         plan(&read::select_page(&[read::NOT_DELETED, read::AFTER])),
         ["SEARCH records USING INDEX records_by_update ((updated_at,id)<(?,?))"]
     );
+    assert_eq!(
+        plan(&read::select_page(&[read::NOT_DELETED, read::IN_DIRECTORY])),
+        ["SEARCH records USING INDEX records_in_directory (real_cwd=?)"]
+    );
     assert_eq!(plan(&read::select_page_by_making(&[read::NOT_DELETED])), ["SCAN records"]);
     assert_eq!(
         plan(&read::select_page_by_making(&[read::NOT_DELETED, read::MADE_BEFORE])),
         ["SEARCH records USING INTEGER PRIMARY KEY (rowid<?)"]
     );
+    assert_eq!(
+        plan(read::WITH_OPEN_TURNS)[..2],
+        ["SCAN turns USING INDEX turns_open", "SEARCH records USING INTEGER PRIMARY KEY (rowid=?)"]
+    );
+    let by_id = "USING INDEX sqlite_autoindex_records_1";
+    assert_eq!(
+        plan(&read::select_by_id(&[read::WITH_PREFIX])),
+        [format!("SEARCH records {by_id} (id>? AND id<?)")]
+    );
+    assert_eq!(plan(read::ID_BEFORE), [format!("SEARCH records {by_id} (id<?)")]);
+    assert_eq!(plan(read::ID_AFTER), [format!("SEARCH records {by_id} (id>?)")]);
     let passes_all_by = |statement| plan(statement).into_iter().any(|step| step.starts_with("SCAN"));
     assert_eq!([write::BLOBS, write::DELETE_BLOB].map(passes_all_by), [false; 2]);
 }

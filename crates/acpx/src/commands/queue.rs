@@ -1,0 +1,134 @@
+//! `acpx queue`: lists the queued prompts of all sessions from the store, and drops some of them in the host.
+
+use std::collections::BTreeMap;
+
+use acpx_core::host::open_prompts;
+use acpx_core::model::{Record, Timestamp, Turn};
+use acpx_core::protocol::{QueueDropMeta, QueueDropParams, QueuedPromptMeta};
+use acpx_core::wire::since_1970;
+
+use crate::agents;
+use crate::cli::{OutputArgs, QueueCommand, QueueDropArgs, QueueFilterArgs, QueueListArgs};
+use crate::error::CliError;
+use crate::output;
+use crate::session::agent_child::refuse_inside;
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::id_prefix::by_prefix;
+use crate::session::lookup::{RecordLookup, abbreviates, session_match};
+use crate::session::settings::LazyConfig;
+
+/// Runs the command.
+pub(super) fn run(command: QueueCommand, output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
+    match command {
+        QueueCommand::List(args) => list(args, output, config),
+        QueueCommand::Drop(args) => drop_queued(&args, output, config),
+    }
+}
+
+fn list(args: QueueListArgs, output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
+    let locator = HostLocator::of_environment()?;
+    refuse_inside(&locator.paths, "list queued prompts")?;
+    let QueueListArgs { named, mut filter } = args;
+    filter.session = filter.session.or(named);
+    let mut console = config.console(output)?;
+    block_on(async {
+        let open = open_in_store().await?;
+        let prompts = queued(&open, &filter);
+        Ok(output::queue(&prompts, Timestamp::since_1970(since_1970()), &mut console)?)
+    })
+}
+
+fn drop_queued(args: &QueueDropArgs, output: OutputArgs, config: &LazyConfig) -> Result<(), CliError> {
+    let locator = HostLocator::of_environment()?;
+    refuse_inside(&locator.paths, "drop queued prompts")?;
+    let mut console = config.console(output)?;
+    block_on(async {
+        let open = open_in_store().await?;
+        let prompts = queued(&open, &args.filter);
+        let meant = if args.all {
+            one_session(&args.filter, &open)?;
+            prompts
+        } else {
+            typed(&args.requests, &prompts, &open)?
+        };
+        let mut by_record: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for prompt in &meant {
+            by_record.entry(prompt.ids.record.to_string()).or_default().push(prompt.request_id.clone());
+        }
+        let mut dropped = Vec::new();
+        for (session_id, request_ids) in by_record {
+            let params = QueueDropParams { session_id, request_ids };
+            let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
+            let answer = session.retry_on_lost_host(async |session| {
+                let mut client = session.host(&locator).await?;
+                session.call::<QueueDropMeta>(&mut client, "_acpx/queue/drop", &params).await
+            });
+            dropped.extend(answer.await?.dropped);
+        }
+        output::queue_dropped(&dropped, &mut console)?;
+        // The agent got it before the host was asked.
+        let sent = meant.into_iter().find(|prompt| !dropped.contains(&prompt.request_id));
+        sent.filter(|_| !args.all)
+            .map_or(Ok(()), |prompt| Err(CliError::PromptSent { id: prompt.request_id }))
+    })
+}
+
+/// The queued prompts with these ids.
+fn typed(
+    ids: &[String],
+    prompts: &[QueuedPromptMeta],
+    open: &[(Record, Vec<Turn>)],
+) -> Result<Vec<QueuedPromptMeta>, CliError> {
+    let one = |id: &String| match by_prefix(id, prompts, |prompt| &prompt.request_id)? {
+        Some(prompt) => Ok(prompt.clone()),
+        None if open_prompt(id, open)?.is_some() => Err(CliError::PromptSent { id: id.clone() }),
+        None => Err(CliError::NoPrompt { id: id.clone() }),
+    };
+    ids.iter().map(one).collect()
+}
+
+/// The record and the request id of a running or queued prompt.
+pub(super) fn open_prompt<'a>(
+    typed: &str,
+    open: &'a [(Record, Vec<Turn>)],
+) -> Result<Option<(&'a Record, &'a Turn)>, CliError> {
+    let all: Vec<(&Record, &Turn)> =
+        open.iter().flat_map(|(record, turns)| turns.iter().map(move |turn| (record, turn))).collect();
+    Ok(by_prefix(typed, &all, |(_, turn)| turn.request.as_str())?.copied())
+}
+
+/// The running and queued prompts of the home.
+pub(super) async fn open_in_store() -> Result<Vec<(Record, Vec<Turn>)>, CliError> {
+    let lookup = RecordLookup::open()?;
+    match lookup.store() {
+        Some(store) => Ok(open_prompts(store).await?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Fails if the flags name a session and several have prompts.
+fn one_session(filter: &QueueFilterArgs, open: &[(Record, Vec<Turn>)]) -> Result<(), CliError> {
+    let Some(typed) = &filter.session else { return Ok(()) };
+    let named = open.iter().map(|(record, _)| record).filter(|record| is_meant(record, filter));
+    let matches: Vec<_> = named.map(|record| session_match(record.id.to_string(), record)).collect();
+    if matches.len() < 2 {
+        return Ok(());
+    }
+    Err(CliError::AmbiguousId { prefix: typed.clone(), matches, is_cut: false })
+}
+
+/// Whether the flags mean this session.
+fn is_meant(record: &Record, filter: &QueueFilterArgs) -> bool {
+    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref());
+    let is_session =
+        |word: &String| name.is_some_and(|name| name.as_str() == word) || abbreviates(word, &record.id);
+    let is_agent = |word: &String| record.agent.label() == *word || agents::typed(&record.agent) == *word;
+    filter.session.as_ref().is_none_or(is_session) && filter.agent.as_ref().is_none_or(is_agent)
+}
+
+/// The queued prompts that the flags mean.
+fn queued(open: &[(Record, Vec<Turn>)], filter: &QueueFilterArgs) -> Vec<QueuedPromptMeta> {
+    let meant = open.iter().filter(|(record, _)| is_meant(record, filter));
+    meant.flat_map(|(record, turns)| QueuedPromptMeta::of_record(record, turns)).collect()
+}

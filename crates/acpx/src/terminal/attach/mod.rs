@@ -1,0 +1,10 @@
+//! The interactive client: a conversation in the scrollback, and a live area with a composer below it.
+
+pub(crate) mod app;
+mod composer;
+mod menu;
+pub(crate) mod pager;
+pub(crate) mod screen;
+mod settings;
+mod tool_entry;
+pub(crate) mod transcript;

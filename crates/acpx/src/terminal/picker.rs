@@ -1,0 +1,251 @@
+//! The session picker: a table of sessions, a filter that is typed, and a row for a new session. It does no I/O.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+
+use super::attach::screen::LiveArea;
+use crate::output::{Cell, OutputStyle, SESSION_COLUMNS, SessionRow, Table, on_one_line, width_of};
+
+/// How many sessions are shown at most.
+const SHOWN: usize = 15;
+/// The lines around the sessions: the filter, the header, the row for a new session and the keys.
+const FRAME: usize = 4;
+/// What marks the selected row.
+const MARK: &str = "› ";
+const KEYS: &str = "Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help";
+
+/// What the user chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PickerChoice {
+    /// Open the session with this index.
+    Open(usize),
+    /// Begin a new session.
+    New,
+    Leave,
+}
+
+/// The picker.
+pub(crate) struct SessionPicker {
+    table: Table<SESSION_COLUMNS>,
+    /// What is searched in each session.
+    searched: Vec<String>,
+    filter: String,
+    /// The sessions that match, best first.
+    found: Vec<usize>,
+    /// The selected row; the one after all sessions is for a new session.
+    selected: usize,
+    /// What a new session would be.
+    new_session: String,
+    /// Whether older sessions were not read.
+    is_cut: bool,
+}
+
+impl SessionPicker {
+    /// A picker of these sessions and of a new one with this agent.
+    pub(crate) fn new(rows: &[SessionRow], table: Table<SESSION_COLUMNS>, agent: &str, is_cut: bool) -> Self {
+        let searched = rows.iter().map(searched_text).collect();
+        let new_session = format!("+ new session with {} in this directory", on_one_line(agent));
+        let found = (0..rows.len()).collect();
+        Self { table, searched, filter: String::new(), found, selected: 0, new_session, is_cut }
+    }
+
+    /// Handles a key.
+    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<PickerChoice> {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Esc => return Some(PickerChoice::Leave),
+            KeyCode::Char('c' | 'd') if is_control => return Some(PickerChoice::Leave),
+            KeyCode::Char('n') if is_control => return Some(PickerChoice::New),
+            KeyCode::Enter => return Some(self.chosen()),
+            KeyCode::Up => self.selected = self.selected.checked_sub(1).unwrap_or(self.found.len()),
+            KeyCode::Down => self.selected = (self.selected + 1) % (self.found.len() + 1),
+            KeyCode::PageUp => self.selected = self.selected.saturating_sub(SHOWN),
+            KeyCode::PageDown => self.selected = (self.selected + SHOWN).min(self.found.len()),
+            KeyCode::Backspace => {
+                self.filter.pop();
+                self.search();
+            }
+            KeyCode::Char('u') if is_control => {
+                self.filter.clear();
+                self.search();
+            }
+            KeyCode::Char(letter) if !is_control && !key.modifiers.contains(KeyModifiers::ALT) => {
+                self.filter.push(letter);
+                self.search();
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Adds a pasted text to the filter.
+    pub(crate) fn paste(&mut self, text: &str) {
+        self.filter.push_str(&on_one_line(text));
+        self.search();
+    }
+
+    fn chosen(&self) -> PickerChoice {
+        self.found.get(self.selected).map_or(PickerChoice::New, |index| PickerChoice::Open(*index))
+    }
+
+    /// Finds the sessions that match the filter. Of equally good ones the last used comes first.
+    fn search(&mut self) {
+        let mut matcher = Matcher::new(Config::DEFAULT);
+        let pattern = Pattern::parse(&self.filter, CaseMatching::Ignore, Normalization::Smart);
+        let items = self.searched.iter().enumerate().map(|(index, text)| Searched { index, text });
+        let mut found = pattern.match_list(items, &mut matcher);
+        found.sort_by_key(|(item, score)| (std::cmp::Reverse(*score), item.index));
+        self.found = found.into_iter().map(|(item, _)| item.index).collect();
+        self.selected = 0;
+    }
+
+    /// What a screen of this size shows.
+    pub(crate) fn draw(&self, columns: usize, rows: usize) -> LiveArea {
+        let mark = width_of(MARK);
+        let widths = self.table.widths(columns.saturating_sub(mark));
+        let shown = rows.saturating_sub(FRAME).clamp(1, SHOWN);
+        let first = self.selected.min(self.found.len().saturating_sub(1)).saturating_sub(shown - 1);
+        let filter = on_one_line(&self.filter);
+        let mut lines = vec![self.filter_line(&filter)];
+        lines.push(line(None, &self.table.header(&widths)));
+        for (row, index) in self.found.iter().enumerate().skip(first).take(shown) {
+            let Some(cells) = self.table.rows.get(*index) else { continue };
+            lines.push(line(Some(row == self.selected), &self.table.line(cells, &widths)));
+        }
+        let new_session = Cell { text: self.new_session.clone(), ..Cell::default() };
+        lines.push(line(Some(self.selected == self.found.len()), &[new_session]));
+        lines.push(Line::from(KEYS.dim()));
+        let cursor = (mark + width_of(&filter)).min(columns.saturating_sub(1));
+        LiveArea { lines, cursor: Some((0, cursor)) }
+    }
+
+    fn filter_line(&self, filter: &str) -> Line<'static> {
+        let (found, all) = (self.found.len(), self.searched.len());
+        let of = if self.is_cut { format!("the last used {all}") } else { all.to_string() };
+        let sessions = if all == 1 { "session" } else { "sessions" };
+        Line::from(vec![
+            Span::from("> ").dim(),
+            Span::from(filter.to_owned()),
+            Span::from(format!("  {found} of {of} {sessions}")).dim(),
+        ])
+    }
+}
+
+/// A session while it is searched.
+struct Searched<'a> {
+    index: usize,
+    text: &'a str,
+}
+
+impl AsRef<str> for Searched<'_> {
+    fn as_ref(&self) -> &str {
+        self.text
+    }
+}
+
+/// The texts of a session that the filter is compared with.
+fn searched_text(row: &SessionRow) -> String {
+    let record = &row.record;
+    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string);
+    let parts = [
+        name.as_deref().unwrap_or_default(),
+        record.info.title().unwrap_or_default(),
+        &record.agent.label(),
+        record.cwd.as_str(),
+        record.id.as_str(),
+    ];
+    on_one_line(&parts.join(" "))
+}
+
+/// A row, with the mark if it can be selected.
+fn line(is_selected: Option<bool>, cells: &[Cell]) -> Line<'static> {
+    let mark = if is_selected == Some(true) { MARK } else { "  " };
+    let cells = cells.iter().map(|cell| Span::styled(cell.text.clone(), colours(cell.style)));
+    let line = Line::from([Span::from(mark)].into_iter().chain(cells).collect::<Vec<_>>());
+    if is_selected == Some(true) { line.bold() } else { line }
+}
+
+fn colours(style: OutputStyle) -> Style {
+    match style {
+        OutputStyle::Plain => Style::new(),
+        OutputStyle::Dim => Style::new().dim(),
+        OutputStyle::Bold => Style::new().bold(),
+        OutputStyle::Good => Style::new().fg(Color::Green),
+        OutputStyle::Warning => Style::new().fg(Color::Yellow),
+        OutputStyle::Bad => Style::new().fg(Color::Red).bold(),
+        OutputStyle::Accent => Style::new().fg(Color::Cyan),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{sample_sessions, sample_view, session_table};
+
+    fn picker() -> SessionPicker {
+        let rows = sample_sessions();
+        SessionPicker::new(&rows, session_table(&rows, sample_view()), "claude", false)
+    }
+
+    fn shown(picker: &SessionPicker, columns: usize, rows: usize) -> String {
+        let area = picker.draw(columns, rows);
+        let lines = area.lines.iter().map(|line| line.to_string().trim_end().to_owned());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn typed(picker: &mut SessionPicker, text: &str) {
+        for letter in text.chars() {
+            assert_eq!(picker.key(KeyEvent::from(KeyCode::Char(letter))), None);
+        }
+    }
+
+    #[test]
+    fn picker_filters_sessions_by_every_text_and_offers_a_new_one() {
+        let mut picker = picker();
+        insta::assert_snapshot!(shown(&picker, 80, 24), @r"
+        >   4 of 4 sessions
+          STATE    AGENT       SESSION             DIRECTORY       USED       ID
+        › waiting  claude      api                 .               2 min ago  019a5f3c
+          working  ./mine --…  Mend the roof now   ~/sr…de/module  2 min ago  019a5f3d-7
+          parked   ./mine --…  屋根を直す 屋根を…  ~               2 min ago  019a5f3d-8
+          closed   ./mine --…  -                   /srv/[2Jx       2 min ago  ses_1234
+          + new session with claude in this directory
+        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        ");
+        typed(&mut picker, "rf mend");
+        insta::assert_snapshot!(shown(&picker, 60, 24), @r"
+        > rf mend  1 of 4 sessions
+          STATE    AGENT     SESSION           USED       ID
+        › working  ./mine …  Mend the roof n…  2 min ago  019a5f3d-7
+          + new session with claude in this directory
+        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        ");
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::Open(1)));
+        typed(&mut picker, "zzz");
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::New));
+        assert_eq!(picker.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)), None);
+        assert_eq!(picker.found, [0, 1, 2, 3]);
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::New));
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Esc)), Some(PickerChoice::Leave));
+    }
+
+    #[test]
+    fn picker_scrolls_to_the_selected_session_on_a_small_terminal() {
+        let mut picker = picker();
+        for _ in 0..3 {
+            picker.key(KeyEvent::from(KeyCode::Down));
+        }
+        insta::assert_snapshot!(shown(&picker, 20, 6), @r"
+        >   4 of 4 sessions
+          SESSI…  ID
+          屋根…   019a5f3d-8
+        › -       ses_1234
+          + new session with claude in this directory
+        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        ");
+    }
+}
