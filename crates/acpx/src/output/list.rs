@@ -14,8 +14,8 @@ use crate::cli::Format;
 /// One session of a list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListRow<'a> {
-    /// A stored record, and what it is doing.
-    Kept(&'a Record, ListedState),
+    /// A stored record, and what it is doing if the format shows that.
+    Kept(&'a Record, Option<ListedState>),
     /// A session that only the agent has.
     Remote(RemoteSessionRow),
 }
@@ -49,7 +49,8 @@ enum RowObject<'a> {
 struct ListedRecordObject<'a> {
     #[serde(flatten)]
     record: RecordObject<'a>,
-    state: ListedState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<ListedState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<&'a SessionUsage>,
 }

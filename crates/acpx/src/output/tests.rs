@@ -85,8 +85,8 @@ fn session_list_is_one_array_and_remote_rows_have_no_record_id() {
         updated_at: Some(at(1)),
     };
     let rows = [
-        ListRow::Kept(&kept, ListedState::Idle),
-        ListRow::Kept(&closed, ListedState::Closed),
+        ListRow::Kept(&kept, Some(ListedState::Idle)),
+        ListRow::Kept(&closed, Some(ListedState::Closed)),
         ListRow::Remote(remote),
     ];
     let text = "\

@@ -10,7 +10,7 @@ use acpx_core::model::{AbsolutePath, DirectoryNames, Record, Timestamp};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 use acpx_core::wire::since_1970;
 
-use crate::cli::{AgentChoice, CliOptions, ListArgs};
+use crate::cli::{AgentChoice, CliOptions, Format, ListArgs};
 use crate::error::CliError;
 use crate::output::{Console, ListRow, ListedState, SessionRow, TableView, list, sessions_on_terminal};
 use crate::session::host_locator::{HostLocator, block_on};
@@ -33,27 +33,31 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, args: &ListA
     if settings.mode.is_text_on_terminal() {
         return block_on(on_terminal(settings, &filter, limit.unwrap_or(PAGE), &mut console));
     }
-    let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX)))?;
+    let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX), settings.mode.format))?;
     let rows: Vec<ListRow<'_>> =
         records.iter().map(|(record, state)| ListRow::Kept(record, *state)).collect();
     Ok(list(&rows, &mut console)?)
 }
 
-/// The stored records, each with its title and what it is doing.
+/// The stored records, each with its title, and with what it is doing for JSON, the only format that has it.
 pub(super) async fn listed(
     filter: &RecordFilter,
     limit: usize,
-) -> Result<Vec<(Record, ListedState)>, CliError> {
+    format: Format,
+) -> Result<Vec<(Record, Option<ListedState>)>, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(Vec::new()) };
     // All at once: a record that changes between two pages would be on neither.
     let records = store.records(filter.clone(), None, limit).await?;
     let locator = HostLocator::of_environment()?;
-    let states = SessionStates::read(store, &locator).await?;
+    let states = match format {
+        Format::Json => Some(SessionStates::read(store, &locator).await?),
+        Format::Text | Format::Quiet => None,
+    };
     let mut rows = Vec::with_capacity(records.len());
     for mut record in records {
         record.info.title = title(store, &record).await?;
-        let state = states.of(&record);
+        let state = states.as_ref().map(|states| states.of(&record));
         rows.push((record, state));
     }
     lookup.leave();

@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListArgs) -> Result<(), 
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
-        let records = listed(&filter, usize::MAX).await?;
+        let records = listed(&filter, usize::MAX, settings.mode.format).await?;
         let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let request = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent);
@@ -79,7 +79,7 @@ async fn ask(
 /// Shows a session that has a record as that record.
 fn row<'a>(
     session: &ListedSession,
-    records: &'a [(Record, ListedState)],
+    records: &'a [(Record, Option<ListedState>)],
     settings: &CommandSettings,
 ) -> ListRow<'a> {
     match records.iter().find(|(record, _)| record.lineage.current().session == session.session) {
