@@ -26,7 +26,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let lookup = RecordLookup::open()?;
         let record = lookup.selected(settings, SessionFilter::Open).await?;
         let (Some(record), Some(store)) = (record, lookup.store()) else {
-            no_session(&settings.agent, &mut console)?;
+            no_session(&settings.agent, settings.session.as_ref(), &mut console)?;
             // An editor's session without a scope counts too.
             let open = lookup.without_scope(settings).await?;
             if !open.is_empty() {

@@ -141,7 +141,7 @@ impl Guide {
     fn create(&mut self) -> Result<(), CliError> {
         self.begin("A new session with the built-in agent. It has three ids:")?;
         self.command(&["demo", "sessions", "new"], CliExit::Success)?;
-        self.command(&["demo", "status"], CliExit::Success)
+        self.command(&["demo", "sessions", "show"], CliExit::Success)
     }
 
     fn prompt(&mut self) -> Result<(), CliError> {

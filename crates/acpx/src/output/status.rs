@@ -26,7 +26,7 @@ use super::question::details_of;
 use super::record::{
     AgentObject, ExitObject, RememberedObject, command, memory_words, name, restore_error, usage,
 };
-use super::sanitize::line;
+use super::sanitize::{line, on_one_line};
 use super::style::{Style, StyledWriter};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
@@ -210,9 +210,24 @@ pub(crate) fn status(snapshot: &Snapshot<'_>, console: &mut Console<'_>) -> io::
     console.flush()
 }
 
-/// Writes that there is no session.
-pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Result<()> {
+/// Writes that there is no session, of this name if one was typed.
+pub(crate) fn no_session(
+    agent: &AgentSpec,
+    name: Option<&SessionName>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
     const STATUS: &str = "no-session";
+    if console.mode.is_text_on_terminal() {
+        let (agent, typed) = (on_one_line(&agent.label()), crate::agents::typed(agent));
+        match name {
+            Some(name) => writeln!(console.out, "No session of {agent} named {name} is open here.")?,
+            None => writeln!(
+                console.out,
+                "No session of {agent} is open here. Start one: acpx {typed} 'your prompt'"
+            )?,
+        }
+        return console.flush();
+    }
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{STATUS}"),
         Format::Json => {

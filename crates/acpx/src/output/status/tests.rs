@@ -376,13 +376,27 @@ summary: the agent ended unexpectedly; the next prompt restores the session
 fn that_there_is_no_session_is_an_answer() {
     let agent = record().agent;
     assert_eq!(
-        formats(|console| no_session(&agent, console).unwrap()),
+        formats(|console| no_session(&agent, None, console).unwrap()),
         [
             "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nmodel: -\nmode: -\nuptime: -\nlastPromptTime: -\n".to_owned(),
             "no-session\n".to_owned(),
             "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agentName\":\"claude\",\"agentCommand\":\"npx -y 'an agent'\"}\n".to_owned(),
         ]
     );
+}
+
+#[test]
+fn missing_session_is_a_sentence_with_the_next_command_on_a_terminal() {
+    let agent = record().agent;
+    let shown = |name: Option<&SessionName>| {
+        let mut bytes = Vec::new();
+        let mode = crate::output::OutputMode { is_terminal: true, ..Default::default() };
+        no_session(&agent, name, &mut Console::over(mode, &mut bytes, io::sink())).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    assert_eq!(shown(None), "No session of claude is open here. Start one: acpx claude 'your prompt'\n");
+    let name = SessionName::new("api").unwrap();
+    assert_eq!(shown(Some(&name)), "No session of claude named api is open here.\n");
 }
 
 #[test]
