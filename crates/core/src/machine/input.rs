@@ -98,6 +98,8 @@ pub(crate) enum Input {
     },
     /// A client removes a setting from those that the record restores.
     ForgetSetting(SettingName),
+    /// The user chose a title, which the agent's titles do not replace.
+    UserTitleSet,
     /// The agent reported which settings it offers and their values. Precedes the input that carried the report.
     SettingsOffered(OfferedSettings),
     /// The agent answered our request to restore a setting.

@@ -167,11 +167,6 @@ impl SessionMachine {
         }
     }
 
-    /// Notes that the user chose a title.
-    pub(crate) fn note_user_title(&mut self) {
-        self.progress.has_user_title = true;
-    }
-
     /// Applies an input and returns its effects, in order.
     pub(crate) fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         if input.is_activity() {
@@ -192,6 +187,7 @@ impl SessionMachine {
                 self.config.on_offered(offered, forwards);
             }
             Input::ForgetSetting(setting) => self.config.forget(&setting),
+            Input::UserTitleSet => self.progress.has_user_title = true,
             Input::SettingAnswered(answer) => self.on_setting_answer(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),

@@ -111,7 +111,8 @@ pub struct SessionUsage {
 
 impl SessionUsage {
     /// The usage after a report, with the last known cost if the report leaves it as it was.
-    pub(crate) fn after(self, before: Option<&Self>, cost_stands: bool) -> Self {
+    #[must_use]
+    pub fn after(self, before: Option<&Self>, cost_stands: bool) -> Self {
         let cost = if cost_stands { before.and_then(|before| before.cost.clone()) } else { self.cost };
         Self { cost, ..self }
     }

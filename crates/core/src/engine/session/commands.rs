@@ -43,13 +43,11 @@ pub(crate) struct OpenTurnRef {
     pub(crate) id: TurnId,
     /// The request id of its prompt.
     pub(crate) request: RequestId,
-    /// Whether it was sent to the agent.
-    pub(crate) is_sent: bool,
 }
 
 impl OpenTurnRef {
     fn of(turn: &Turn) -> Self {
-        Self { id: turn.id, request: turn.request.clone(), is_sent: turn.is_sent() }
+        Self { id: turn.id, request: turn.request.clone() }
     }
 }
 
@@ -75,6 +73,8 @@ pub(crate) enum SessionCommand {
     OpenTurns(oneshot::Sender<Vec<OpenTurnRef>>),
     /// Cancels these turns, and replies with the event of the last end when all of them are over.
     CancelTurns(Vec<TurnId>, Option<ExtraParams>, oneshot::Sender<Option<Seq>>),
+    /// Cancels those of these prompts that are not sent, and replies with their request ids.
+    DropQueued(Vec<RequestId>, oneshot::Sender<Vec<RequestId>>),
     /// Closes the session, and moves the scope to the given record, if any.
     Close(Option<ScopeSuccessor>, oneshot::Sender<()>),
     /// Deletes a session that its client does not know yet, if it was never prompted.
@@ -144,6 +144,7 @@ impl SessionTask {
             SessionCommand::CancelTurns(turns, extra_params, reply) => {
                 self.cancel_turns(&turns, extra_params.as_ref(), reply);
             }
+            SessionCommand::DropQueued(requests, reply) => self.drop_queued(&requests, reply),
             SessionCommand::Close(successor, reply) => {
                 if let Some(successor) = successor {
                     self.journal.leave_scope_to(successor);
@@ -206,7 +207,7 @@ impl SessionTask {
                 stored => send(reply, stored),
             },
             DeferredCommand::Title(title, reply) => {
-                self.machine.note_user_title();
+                self.feed(Input::UserTitleSet);
                 let session = self.machine.lineage().map(|lineage| &lineage.current().session);
                 if let Some(session) = session {
                     let line = title_line(session, &title);
@@ -336,6 +337,18 @@ impl SessionTask {
             self.cancel(Some(*id), extra_params.cloned());
         }
         self.replies.add_end_waiter(open.into_iter().collect(), reply);
+    }
+
+    /// Cancels the prompts that are not sent, the last one first, so that none of them is dispatched in between. Replies
+    /// once that is persisted.
+    fn drop_queued(&mut self, requests: &[RequestId], reply: oneshot::Sender<Vec<RequestId>>) {
+        let is_meant = |turn: &&Turn| !turn.is_sent() && requests.contains(&turn.request);
+        let meant = self.machine.open_turns().filter(is_meant).map(|turn| (turn.id, turn.request.clone()));
+        let (turns, dropped): (Vec<TurnId>, Vec<RequestId>) = meant.unzip();
+        for id in turns.iter().rev() {
+            self.cancel(Some(*id), None);
+        }
+        self.actions.push(SessionAction::QueueDropped(dropped, reply));
     }
 
     /// Removes the requested setting that a word means. Replies once that is persisted.

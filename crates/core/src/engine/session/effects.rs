@@ -57,6 +57,8 @@ pub(crate) enum SessionAction {
     Inserted(TurnId, Option<Arc<str>>),
     Over(TurnEnd),
     Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
+    /// Replies which queued prompts were dropped.
+    QueueDropped(Vec<RequestId>, oneshot::Sender<Vec<RequestId>>),
 }
 
 impl SessionTask {
@@ -433,6 +435,7 @@ impl SessionTask {
             SessionAction::Inserted(turn, answer) => self.replies.send_inserted(turn, answer),
             SessionAction::Over(end) => self.replies.send_over(end),
             SessionAction::Forgotten(setting, reply) => send(reply, setting),
+            SessionAction::QueueDropped(dropped, reply) => send(reply, dropped),
             SessionAction::StartAgent => self.start_agent(),
             SessionAction::StopAgent(fault) => {
                 self.persist_terminal_output(true);

@@ -378,6 +378,12 @@ impl Session {
         self.ask(|reply| SessionCommand::CancelTurns(turns, extra_params, reply)).await
     }
 
+    /// Cancels those of these prompts that are not sent to the agent, in one step; returns their request ids once that
+    /// is persisted.
+    pub(crate) async fn drop_queued(&self, requests: Vec<RequestId>) -> Result<Vec<RequestId>, SessionError> {
+        self.ask(|reply| SessionCommand::DropQueued(requests, reply)).await
+    }
+
     /// Moves the record to another directory, given with its real path; its session is restored there. Ends its agent,
     /// which cannot change its directory while it runs. A record with work is [`SessionError::Busy`], and so is one
     /// for which another client starts an agent before the move. Additional directories inside the project move with

@@ -73,18 +73,23 @@ pub(crate) async fn run_turn(
             Err(SessionError::RequestExists { request, .. }) => request,
             Err(error) => break Err(error),
         };
-        let requests = client.access.may_answer_joined_turn().then(|| requests.clone());
-        match session.join(&request, requests).await {
-            // The client must not get the answer to another prompt.
+        match session.join(&request, None).await {
+            // The client must get neither the answer to another prompt nor the requests of its turn.
             Ok(Some(existing)) if existing.prompt != prompt.blocks => {
                 break Err(SessionError::RequestExists { record: record.clone(), request });
             }
+            Ok(Some(_)) => {}
+            // The first prompt was refused in between, so send this one.
+            Ok(None) => continue,
+            Err(error) => break Err(error),
+        }
+        let requests = client.access.may_answer_joined_turn().then(|| requests.clone());
+        match session.join(&request, requests).await {
             Ok(Some(existing)) => {
                 permit.commit(&record);
                 link.queued();
                 break waiter.wait_for_existing(existing, from, restore).await;
             }
-            // The first prompt was refused in between, so send this one.
             Ok(None) => {}
             Err(error) => break Err(error),
         }

@@ -4,7 +4,7 @@
 use crate::acp::agent::CallError;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
-use crate::model::{Lifecycle, Record, RecordId, Turn};
+use crate::model::{Lifecycle, Record, RecordId, RequestId, Turn};
 use crate::protocol::acpx_meta::problem;
 use crate::protocol::queue::{QueueDropMeta, QueueDropParams, QueueMeta, QueueParams, QueuedPromptMeta};
 use crate::protocol::rpc_error;
@@ -41,12 +41,9 @@ pub(crate) async fn drop_queued(client: &Connection, params: QueueDropParams) ->
     let record = RecordId::new(params.session_id.as_str());
     let record = record.map_err(|error| problem("sessionId", error.to_string()))?;
     let session = client.session(&record).await?;
-    let open = session.open_turns().await.map_err(|error| client.refused(&error))?;
-    let is_meant = |name: &str| params.request_ids.iter().any(|id| id == name);
-    let meant: Vec<_> =
-        open.into_iter().filter(|turn| !turn.is_sent && is_meant(turn.request.as_str())).collect();
-    let turns = meant.iter().map(|turn| turn.id).collect();
-    session.cancel_turns(turns, None).await.map_err(|error| client.refused(&error))?;
-    let dropped = meant.into_iter().map(|turn| turn.request.to_string()).collect();
+    // No prompt has an id that is not valid.
+    let requests = params.request_ids.iter().filter_map(|id| RequestId::new(id.as_str()).ok()).collect();
+    let dropped = session.drop_queued(requests).await.map_err(|error| client.refused(&error))?;
+    let dropped = dropped.iter().map(ToString::to_string).collect();
     Ok(serde_json::to_string(&QueueDropMeta { dropped }).expect("ids are text"))
 }

@@ -102,6 +102,7 @@ fn request_params() -> Vec<(&'static str, Input)> {
             Input::ForwardAnswered { id: ForwardId(1), answer: Err(refusal(ErrorMeaning::Lost)) },
         ),
         ("mode forgotten", Input::ForgetSetting(SettingName::Mode)),
+        ("user title", Input::UserTitleSet),
         ("another mode shown", Input::SettingsOffered(offers("ask"))),
         ("setting done", Input::SettingAnswered(Ok(()))),
         ("setting refused", Input::SettingAnswered(Err(died()))),
@@ -240,6 +241,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::ForwardCancelled(_)
         | Input::ForwardAnswered { .. }
         | Input::ForgetSetting(_)
+        | Input::UserTitleSet
         | Input::SettingsOffered(_)
         | Input::SettingAnswered(_)
         | Input::Cancel(_)

@@ -77,6 +77,32 @@ async fn two_prompts_with_one_request_id_are_one_turn() {
 }
 
 #[tokio::test]
+async fn refused_prompt_takes_no_permission_request_from_the_turn_with_its_id() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let turn = Script::new().touch(&began).await_file(&go).ask_permission("t1").end("end_turn");
+    let script = Script::new().initialize(everything()).session_new("s1").serve([("session/prompt", turn)]);
+    let argv = bench.agent(&script);
+    let (mut owner, mut other) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut owner, &argv).await;
+    bench.resume(&mut other, &record).await;
+    let (asked, _) = ask(&mut owner, &record).await;
+    eventually("the turn began", || began.exists()).await;
+    let params = prompt_params(&record, "do that", json!({ "requestId": "again" }));
+    let refused = super::refusal(&mut other, "session/prompt", &params).await;
+    assert_eq!(refused.code().as_str(), "REQUEST_EXISTS");
+    std::fs::write(&go, "").unwrap();
+    let question = until(&mut owner, |said| match said {
+        HostMessage::Question { id, .. } => Some(id),
+        _ => None,
+    });
+    let yes = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
+    let id = question.await;
+    owner.answer(&id, &yes).await.unwrap();
+    assert_eq!(answer(&mut owner, &asked).await["stopReason"], "end_turn");
+}
+
+#[tokio::test]
 async fn outcome_of_a_prompt_is_available_under_its_request_id_later() {
     let bench = Bench::new();
     let argv = bench.agent(&waiting(&bench));
