@@ -81,12 +81,14 @@ const ABOUT: &[(&str, &str)] = &[
     ("devin", "Devin by Cognition"),
     ("droid", "Droid by Factory"),
     ("fast-agent", "fast-agent"),
+    ("fx", "fx"),
     ("grok-build", "Grok by xAI"),
     ("iflow", "iFlow CLI"),
     ("junie", "Junie by JetBrains"),
     ("kilocode", "Kilo Code"),
     ("kimi", "Kimi Code by Moonshot AI"),
     ("kiro", "Kiro by AWS"),
+    ("mcode", "mcode"),
     ("mux", "Mux by Coder"),
     ("opencode", "opencode"),
     ("pool", "the agent of Poolside"),
@@ -112,6 +114,7 @@ const INSTALL: &[(&str, &str)] = &[
     ("kiro-cli-chat", "install it: curl -fsSL https://cli.kiro.dev/install | bash"),
     ("qodercli", "install it: npm install -g @qoder-ai/qodercli"),
     ("qwen", "install it: npm install -g @qwen-code/qwen-code"),
+    ("zeroclaw", "install it: cargo install zeroclaw"),
 ];
 
 /// No agent has this name.

@@ -77,10 +77,6 @@ pub(super) fn scan<E: From<UsageError>>(
         match scan.step() {
             ScanToken::Version => return Ok(ScanResult::Version),
             ScanToken::Help { long } => return Ok(scan.help_topic(long, arguments)),
-            // It belongs to a --help after it.
-            ScanToken::Unknown("--all") if arguments.iter().any(|argument| argument == "--help") => {
-                return Ok(scan.help_topic(true, arguments));
-            }
             ScanToken::End => return Ok(scan.prompt(Vec::new())),
             ScanToken::Text => {
                 let words = scan.rest.to_vec();
@@ -352,7 +348,8 @@ impl<'a> Scan<'a> {
         let (first, rest) = words.split_first().filter(|_| self.agent.is_some())?;
         let verb = nearest(first, AGENT_VERBS.iter().copied())?;
         let is_meant = rest.first().is_none_or(|next| {
-            verbs_below(&verb).contains(&next.as_str()) || verb == "sessions" && usage::is_sessions_verb(next)
+            let is_sessions_verb = || next == "ls" || usage::is_sessions_verb(next);
+            verbs_below(&verb).contains(&next.as_str()) || verb == "sessions" && is_sessions_verb()
         });
         (is_meant && !first.contains(char::is_whitespace)).then_some(verb)
     }

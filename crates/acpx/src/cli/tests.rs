@@ -597,6 +597,7 @@ fn word_that_is_nearly_a_verb_is_asked_about() {
             "acpx --cwd '/a b' claude -s x prompt atach --format json",
         ),
         (&["claude", "seesions", "list"], "acpx claude sessions list", "acpx claude prompt seesions list"),
+        (&["claude", "seesions", "ls"], "acpx claude sessions ls", "acpx claude prompt seesions ls"),
         (
             &["claude", "session", "export", "x"],
             "acpx claude sessions export x",

@@ -5,9 +5,9 @@
 //! request ids: no prompt is sent to an agent twice.
 
 use std::collections::HashMap;
-use std::io::{self, IsTerminal, Stdout, Write};
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::future::pending;
+use std::io::{self, IsTerminal, Stdout};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,22 +20,17 @@ use acpx_core::protocol::{
 };
 use acpx_core::store::Store;
 use acpx_core::wire::RpcId;
-use crossterm::event::{
-    DisableBracketedPaste, EnableBracketedPaste, Event, EventStream, KeyCode, KeyEvent, KeyEventKind,
-    KeyModifiers,
-};
-use crossterm::execute;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
-use futures_util::StreamExt;
+use crossterm::event::{Event, KeyEventKind};
+use ratatui::text::Line;
 use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::task::{JoinHandle, spawn_blocking, yield_now};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::host_request::restore_meta;
 use super::sessions::ensure::{PromptedSession, SessionPurpose, open_or_create};
 use crate::cli::{CliOptions, Format, UsageError, Wait};
 use crate::error::{CliError, CliExit};
-use crate::output::{Console, OutputMode, screen, terminal_size};
+use crate::output::{self, Console, OutputMode, screen, terminal_size};
 use crate::prompt_input;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSessionError;
@@ -43,12 +38,14 @@ use crate::session::prompt_request::PromptSubmission;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::setup_request::ResumeParams;
 use crate::terminal::attach::app::{App, UserIntent};
-use crate::terminal::attach::pager::Pager;
+use crate::terminal::attach::files::mentionable_files;
+use crate::terminal::attach::pager::{self, Pager};
 use crate::terminal::attach::screen::InlineScreen;
 use crate::terminal::attach::transcript::ConversationView;
+use crate::terminal::raw_terminal::{AlternateScreen, RawTerminal};
 
 /// How many turns are shown at first.
-const FIRST_TURNS: usize = 3;
+const FIRST_TURNS: u64 = 3;
 /// How many events are read from the store at a time.
 const PAGE: usize = 1024;
 /// The time between two frames of the spinner.
@@ -61,12 +58,8 @@ const LONGEST_CATCH_UP: Duration = Duration::from_secs(1);
 const BURST: usize = 2048;
 /// The pause between attempts to reach a host.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// How long to wait for input that was already typed. With no time at all, crossterm finds none.
-const KEY_WAIT: Duration = Duration::from_millis(5);
-/// The key that a line feed is in raw mode.
-const CONTROL_J: KeyEvent = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
-/// How many files can be mentioned.
-const FILES: usize = 20_000;
+/// How long a client that detaches waits until the host has what it sent.
+const DETACH_WAIT: Duration = Duration::from_secs(3);
 
 /// Whether a person can type and read.
 pub(super) fn is_possible() -> bool {
@@ -83,9 +76,9 @@ pub(super) fn run(
         return Err(UsageError::NoTerminal.into());
     }
     let locator = HostLocator::of_environment()?;
-    let has_colour = settings.mode.has_color();
+    let has_color = settings.mode.has_color();
     // Else the library decides by the environment alone.
-    crossterm::style::force_color_output(has_colour);
+    crossterm::style::force_color_output(has_color);
     block_on(async {
         let mut console = Console::of_program(settings.mode);
         let PromptedSession { record, lookup, .. } =
@@ -93,102 +86,48 @@ pub(super) fn run(
                 .await?;
         let short = lookup.short_id(&record.id, settings.mode).await;
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(CliExit::Success.into()) };
-        let first = events.last_turns(FIRST_TURNS as u64).await?;
-        let terminal = RawTerminal::enter()?;
-        let typed_ahead = typed_ahead()?;
+        let first = events.last_turns(FIRST_TURNS).await?;
+        let mut terminal = RawTerminal::enter()?;
+        let mut app = App::new(&record.agent.label());
+        if let Some(turn) = record.last_turn.filter(|_| first > Seq::FIRST) {
+            let earlier = turn.0.saturating_sub(FIRST_TURNS);
+            app.transcript.note(&format!("{earlier} earlier turns: Ctrl-T shows the whole conversation"));
+        }
         let mut client = AttachedClient {
             settings,
             options,
             locator: &locator,
             record: &record,
             store,
-            app: App::new(&record.agent.label()),
-            screen: InlineScreen::new(screen(), terminal_size(), has_colour),
+            app,
+            screen: InlineScreen::new(screen(), terminal_size(), has_color),
             console: Console::of_program(OutputMode { format: Format::Quiet, ..settings.mode }),
             next: first,
             prompts: Vec::new(),
             calls: HashMap::new(),
             submission: Submission::Done,
-            needs_pending: true,
-            needs_queue: false,
-            typed_ahead,
-            has_colour,
+            stale: StaleParts::default(),
+            has_live_setup: false,
+            files: None,
+            has_color,
         };
-        let done = client.run(&mut Signals::new()?).await;
+        let done = client.run(&mut terminal).await;
         client.screen.clear()?;
         drop(terminal);
+        let unsent = client.prompts.iter().filter(|prompt| !prompt.is_accepted).map(|prompt| &*prompt.text);
+        output::unsent_prompts(unsent, &mut console);
         if !matches!(done?, End::Deleted) {
-            crate::output::print(&format!(
-                "Detached. The session goes on; to return: acpx attach {short}\n"
-            ))?;
+            output::print(&format!("Detached. The session goes on; to return: acpx attach {short}\n"))?;
         }
         Ok(CliExit::Success.into())
     })
 }
 
-/// The signals of a client that owns a terminal.
-struct Signals {
-    terminated: Signal,
-    hung_up: Signal,
-    /// Received and ignored, as in Git: the keys for them are meant for an editor that runs.
-    _keys: [Signal; 2],
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminated: signal(SignalKind::terminate())?,
-            hung_up: signal(SignalKind::hangup())?,
-            _keys: [signal(SignalKind::interrupt())?, signal(SignalKind::quit())?],
-        })
-    }
-
-    /// Waits for one that ends the client. It must not leave the terminal in raw mode.
-    async fn end(&mut self) {
-        tokio::select! {
-            _ = self.terminated.recv() => {}
-            _ = self.hung_up.recv() => {}
-        }
-    }
-}
-
-/// The terminal in raw mode, until it is dropped.
-pub(super) struct RawTerminal;
-
-impl RawTerminal {
-    pub(super) fn enter() -> io::Result<Self> {
-        enable_raw_mode()?;
-        execute!(screen(), EnableBracketedPaste)?;
-        Ok(Self)
-    }
-}
-
-impl Drop for RawTerminal {
-    fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
-        drop(execute!(screen(), DisableBracketedPaste));
-        drop(disable_raw_mode());
-    }
-}
-
-/// Reads what was typed before the terminal was in raw mode. It turned each Enter into a line feed, which would
-/// otherwise be Ctrl-J.
-fn typed_ahead() -> io::Result<Vec<Event>> {
-    let mut events = Vec::new();
-    while crossterm::event::poll(KEY_WAIT)? {
-        events.push(match crossterm::event::read()? {
-            Event::Key(key) if key == CONTROL_J => Event::Key(KeyCode::Enter.into()),
-            event => event,
-        });
-    }
-    Ok(events)
-}
-
 /// What an answer of the host belongs to.
 enum Call {
     Prompt(String),
-    /// A queued prompt is taken back.
-    Drop(String),
+    /// A queued prompt is taken back: its request id, and its text, which its own answer removes.
+    Drop(String, String),
     Setup,
     Pending,
     Queue,
@@ -212,19 +151,31 @@ struct AttachedClient<'a> {
     calls: HashMap<RpcId, Call>,
     /// Whether our prompts are submitted on this connection.
     submission: Submission,
-    /// Whether the pending requests may have changed.
-    needs_pending: bool,
-    /// Whether the queued prompts may have changed.
-    needs_queue: bool,
-    /// Input from before the client was ready.
-    typed_ahead: Vec<Event>,
-    has_colour: bool,
+    stale: StaleParts,
+    /// Whether modes and models were read since the agent runs.
+    has_live_setup: bool,
+    /// The list of files that is being made.
+    files: Option<JoinHandle<Vec<String>>>,
+    has_color: bool,
+}
+
+/// What may have changed in the host since it was read.
+#[derive(Default)]
+struct StaleParts {
+    /// The pending requests.
+    pending: bool,
+    /// The queued prompts.
+    queue: bool,
+    /// The session's modes and models.
+    setup: bool,
 }
 
 /// A prompt of ours.
 struct SentPrompt {
     submission: PromptSubmission,
     text: String,
+    /// Whether the host has stored it.
+    is_accepted: bool,
     /// Whether its turn began. The conversation shows how that ends.
     has_begun: bool,
 }
@@ -252,11 +203,10 @@ enum End {
 }
 
 impl AttachedClient<'_> {
-    async fn run(&mut self, signals: &mut Signals) -> Result<End, CliError> {
-        let mut events = EventStream::new();
+    async fn run(&mut self, terminal: &mut RawTerminal) -> Result<End, CliError> {
         loop {
-            let Some(mut host) = self.connect(&mut events, signals).await? else { return Ok(End::Detached) };
-            let followed = self.follow(&mut host, &mut events, signals).await;
+            let Some(mut host) = self.connect(terminal).await? else { return Ok(End::Detached) };
+            let followed = self.follow(&mut host, terminal).await;
             match followed {
                 Ok(End::Detached) | Err(HostSessionError::Stopped(_)) => return Ok(End::Detached),
                 Ok(End::Deleted) => {
@@ -276,11 +226,7 @@ impl AttachedClient<'_> {
     }
 
     /// Connects to the host, and tries again while it does not start. `None` if the user detaches.
-    async fn connect(
-        &mut self,
-        events: &mut EventStream,
-        signals: &mut Signals,
-    ) -> Result<Option<HostClient>, CliError> {
+    async fn connect(&mut self, terminal: &mut RawTerminal) -> Result<Option<HostClient>, CliError> {
         loop {
             let error = match self.locator.host(&mut self.console).await {
                 Ok(client) => return Ok(Some(client)),
@@ -291,12 +237,11 @@ impl AttachedClient<'_> {
             loop {
                 self.draw()?;
                 let event = tokio::select! {
-                    event = events.next() => event,
-                    () = signals.end() => return Ok(None),
-                    () = tokio::time::sleep_until(again) => break,
+                    event = terminal.next() => event,
+                    () = sleep_until(again) => break,
                 };
                 let Some(event) = event else { return Ok(None) };
-                match event.ok().and_then(|event| self.terminal_event(&event)) {
+                match self.terminal_event(&event) {
                     Some(UserIntent::Detach) => return Ok(None),
                     Some(UserIntent::Send(text)) => {
                         self.app.composer.set(text);
@@ -312,8 +257,7 @@ impl AttachedClient<'_> {
     async fn follow(
         &mut self,
         host: &mut HostClient,
-        events: &mut EventStream,
-        signals: &mut Signals,
+        terminal: &mut RawTerminal,
     ) -> Result<End, HostSessionError> {
         let id = self.record.id.as_str();
         host.request("_acpx/watch", &json!({ "sessionId": id, "from": self.next.0, "activity": true }))
@@ -321,12 +265,7 @@ impl AttachedClient<'_> {
         self.set_up(host, None).await?;
         self.app.waiting = None;
         self.submission = Submission::AfterSetup;
-        self.needs_pending = true;
-        for event in std::mem::take(&mut self.typed_ahead) {
-            if self.handle_input(&event, host, events, signals).await? {
-                return Ok(End::Detached);
-            }
-        }
+        self.stale.pending = true;
         let connected = Instant::now();
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -337,13 +276,7 @@ impl AttachedClient<'_> {
                     return Ok(end);
                 }
             }
-            if self.submission == Submission::Due {
-                self.submission = Submission::Done;
-                for SentPrompt { submission, .. } in &self.prompts {
-                    let request = host.request("session/prompt", &submission.params(id, None)).await?;
-                    self.calls.insert(request, Call::Prompt(submission.request.to_string()));
-                }
-            }
+            self.submit_due(host).await?;
             self.request_changes(host).await?;
             // What was stored before is shown at once, and several updates are drawn together.
             if !self.is_catching_up() || connected.elapsed() > LONGEST_CATCH_UP {
@@ -357,37 +290,68 @@ impl AttachedClient<'_> {
                     },
                     None => return Ok(End::HostLost),
                 },
-                event = events.next() => {
+                event = terminal.next() => {
                     let Some(event) = event else { return Ok(End::Detached) };
-                    let mut event = event?;
-                    loop {
-                        if self.handle_input(&event, host, events, signals).await? {
-                            return Ok(End::Detached);
-                        }
-                        // All keys that were typed are handled before the screen is drawn.
-                        if !crossterm::event::poll(KEY_WAIT)? {
-                            break;
-                        }
-                        event = crossterm::event::read()?;
+                    if self.handle_input(event, host, terminal).await? {
+                        return self.settle(host).await;
                     }
                 }
-                () = signals.end() => return Ok(End::Detached),
+                files = listed(&mut self.files) => self.app.set_files(files),
                 _ = frames.tick() => {
                     self.app.tick();
-                    self.needs_pending |= self.app.misses_request();
+                    self.stale.pending |= self.app.misses_request();
                 }
             }
         }
     }
 
+    /// Submits the prompts that the last host has not answered, once this one has the session.
+    async fn submit_due(&mut self, host: &HostClient) -> Result<(), HostSessionError> {
+        if self.submission == Submission::Due {
+            self.submission = Submission::Done;
+            for SentPrompt { submission, .. } in &self.prompts {
+                let params = submission.params(self.record.id.as_str(), None);
+                let request = host.request("session/prompt", &params).await?;
+                self.calls.insert(request, Call::Prompt(submission.request.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the host has every prompt, answer and cancellation, for a while.
+    async fn settle(&mut self, host: &mut HostClient) -> Result<End, HostSessionError> {
+        let end = Instant::now() + DETACH_WAIT;
+        while self.has_unsettled() {
+            self.submit_due(host).await?;
+            tokio::select! {
+                message = host.next() => match message {
+                    Some(message) => if let Some(end) = self.message(message)? {
+                        return Ok(end);
+                    },
+                    None => break,
+                },
+                () = sleep_until(end) => break,
+            }
+        }
+        Ok(End::Detached)
+    }
+
+    fn has_unsettled(&self) -> bool {
+        self.prompts.iter().any(|prompt| !prompt.is_accepted)
+            || self.calls.values().any(|call| matches!(call, Call::Action | Call::Drop(..)))
+    }
+
     /// Asks for the pending requests and the queued prompts if they may have changed.
     async fn request_changes(&mut self, host: &HostClient) -> Result<(), HostSessionError> {
         let session_id = || Some(self.record.id.to_string());
-        if std::mem::take(&mut self.needs_pending) {
+        if std::mem::take(&mut self.stale.pending) {
             let params = PendingParams { session_id: session_id() };
             self.calls.insert(host.request("_acpx/pending", &params).await?, Call::Pending);
         }
-        if std::mem::take(&mut self.needs_queue) {
+        if std::mem::take(&mut self.stale.setup) {
+            self.set_up(host, None).await?;
+        }
+        if std::mem::take(&mut self.stale.queue) {
             let params = QueueParams { session_id: session_id() };
             self.calls.insert(host.request("_acpx/queue", &params).await?, Call::Queue);
         }
@@ -421,17 +385,24 @@ impl AttachedClient<'_> {
             HostMessage::Event(event) => {
                 self.next = event.seq.next();
                 self.app.event(&event);
+                // The agent of a parked session reports its modes and models only once it runs.
+                if !self.has_live_setup && self.app.is_working() && !self.is_catching_up() {
+                    self.has_live_setup = true;
+                    self.stale.setup = !self.app.choices.is_known();
+                }
                 for prompt in &mut self.prompts {
                     prompt.has_begun |= self.app.has_begun(prompt.submission.request.as_str());
+                    prompt.is_accepted |= prompt.has_begun;
                 }
-                self.needs_pending |= may_change_requests(&event);
+                self.stale.pending |= may_change_requests(&event);
             }
             HostMessage::WatchEnded { error: None, .. } => return Ok(Some(End::Deleted)),
             HostMessage::WatchEnded { error: Some(refusal), .. } | HostMessage::Refused(refusal) => {
                 return Err(HostError::Refused(refusal).into());
             }
             HostMessage::Accepted { request, .. } => {
-                if let Some(prompt) = self.prompts.iter().find(|prompt| prompt.is(&request)) {
+                if let Some(prompt) = self.prompts.iter_mut().find(|prompt| prompt.is(&request)) {
+                    prompt.is_accepted = true;
                     self.app.queue(&request, &prompt.text);
                 }
                 self.app.waiting = None;
@@ -443,12 +414,12 @@ impl AttachedClient<'_> {
             }
             HostMessage::Activity { clients, queued } => {
                 self.app.set_clients(clients);
-                self.needs_queue = queued > 0;
+                self.stale.queue = queued > 0;
                 if queued == 0 {
                     self.app.set_queue(&[]);
                 }
             }
-            HostMessage::Withdrawn { .. } => self.needs_pending = true,
+            HostMessage::Withdrawn { .. } => self.stale.pending = true,
             _ => {}
         }
         Ok(None)
@@ -471,10 +442,10 @@ impl AttachedClient<'_> {
                     }
                 }
             }
-            (Call::Drop(request), Ok(reply)) => {
+            (Call::Drop(request, text), Ok(reply)) => {
                 let dropped = serde_json::from_str::<QueueDropMeta>(&reply).unwrap_or_default().dropped;
                 if dropped.contains(request) {
-                    self.app.take_back(request);
+                    self.app.take_back(request, text);
                     self.forget_prompt(request);
                 }
             }
@@ -493,10 +464,10 @@ impl AttachedClient<'_> {
                 }
             }
             (Call::Action, Ok(_)) => {}
-            (Call::Setup | Call::Pending | Call::Queue | Call::Drop(_) | Call::Action, Err(error)) => {
+            (Call::Setup | Call::Pending | Call::Queue | Call::Drop(..) | Call::Action, Err(error)) => {
                 self.app.waiting = None;
                 self.app.notice(&error.to_string());
-                self.needs_pending = true;
+                self.stale.pending = true;
             }
         }
     }
@@ -522,17 +493,23 @@ impl AttachedClient<'_> {
         }
     }
 
-    /// Handles input of the terminal; whether it was to detach.
+    /// Handles input, and all that was typed after it, before the screen is drawn; whether it was to detach.
     async fn handle_input(
         &mut self,
-        event: &Event,
+        mut event: Event,
         host: &HostClient,
-        events: &mut EventStream,
-        signals: &mut Signals,
+        terminal: &mut RawTerminal,
     ) -> Result<bool, HostSessionError> {
-        match self.terminal_event(event) {
-            Some(intent) => self.act(intent, host, events, signals).await,
-            None => Ok(false),
+        loop {
+            if let Some(intent) = self.terminal_event(&event)
+                && self.act(intent, host, terminal).await?
+            {
+                return Ok(true);
+            }
+            match terminal.typed()? {
+                Some(next) => event = next,
+                None => return Ok(false),
+            }
         }
     }
 
@@ -541,8 +518,7 @@ impl AttachedClient<'_> {
         &mut self,
         intent: UserIntent,
         host: &HostClient,
-        events: &mut EventStream,
-        signals: &mut Signals,
+        terminal: &mut RawTerminal,
     ) -> Result<bool, HostSessionError> {
         let id = self.record.id.as_str();
         match intent {
@@ -554,12 +530,12 @@ impl AttachedClient<'_> {
                 let call = host.request("_acpx/cancel", &params).await?;
                 self.calls.insert(call, Call::Action);
             }
-            UserIntent::Unqueue(request) => {
+            UserIntent::Unqueue(request, text) => {
                 // A prompt whose turn has just begun stays.
                 let params =
                     QueueDropParams { session_id: id.to_owned(), request_ids: vec![request.clone()] };
                 let call = host.request("_acpx/queue/drop", &params).await?;
-                self.calls.insert(call, Call::Drop(request));
+                self.calls.insert(call, Call::Drop(request, text));
             }
             UserIntent::Answer(answer) => {
                 let request = host.request("_acpx/answer", &answer).await?;
@@ -570,9 +546,19 @@ impl AttachedClient<'_> {
                 self.app.waiting = Some(format!("setting the {what}"));
                 self.set_up(host, Some(SettingMeta { option, value })).await?;
             }
-            UserIntent::ListFiles => self.app.set_files(files(self.record.cwd.as_path())),
-            UserIntent::ShowConversation => return self.show_conversation(events, signals).await,
-            UserIntent::Edit => self.edit(events)?,
+            UserIntent::ListFiles => {
+                let directory = self.record.cwd.as_path().to_owned();
+                self.files.get_or_insert_with(|| spawn_blocking(move || mentionable_files(&directory)));
+            }
+            UserIntent::ShowConversation => return self.show_conversation(terminal).await,
+            UserIntent::Edit => {
+                self.screen.clear()?;
+                match terminal.edit(self.app.composer.text()) {
+                    Ok(Some(text)) => self.app.composer.set(text),
+                    Ok(None) => self.app.notice("the editor failed; the prompt is unchanged"),
+                    Err(error) => self.app.notice(&format!("cannot edit the prompt: {error}")),
+                }
+            }
         }
         Ok(false)
     }
@@ -585,13 +571,21 @@ impl AttachedClient<'_> {
         let wake = WakeOptions::default();
         let submission = PromptSubmission::new(&blocks, self.settings, &policy, wake, Wait::ForAnswer)?;
         let submission = submission.for_agent(&self.record.agent.label()).interactive(true);
-        if self.submission == Submission::Done {
+        // Even if the host is lost now, the next one gets the prompt.
+        self.prompts.push(SentPrompt {
+            submission,
+            text: text.to_owned(),
+            is_accepted: false,
+            has_begun: false,
+        });
+        self.app.waiting = Some("sending".to_owned());
+        if let Some(SentPrompt { submission, .. }) =
+            self.prompts.last().filter(|_| self.submission == Submission::Done)
+        {
             let params = submission.params(self.record.id.as_str(), None);
             let request = host.request("session/prompt", &params).await?;
             self.calls.insert(request, Call::Prompt(submission.request.to_string()));
         }
-        self.prompts.push(SentPrompt { submission, text: text.to_owned(), has_begun: false });
-        self.app.waiting = Some("sending".to_owned());
         Ok(())
     }
 
@@ -604,80 +598,29 @@ impl AttachedClient<'_> {
         self.screen.draw(&finished, live)
     }
 
-    /// Opens the prompt in the user's editor.
-    fn edit(&mut self, events: &mut EventStream) -> Result<(), HostSessionError> {
-        let mut file = tempfile::Builder::new().prefix("acpx-prompt-").suffix(".md").tempfile()?;
-        file.write_all(self.app.composer.text().as_bytes())?;
-        let editor = ["VISUAL", "EDITOR"].into_iter().find_map(std::env::var_os);
-        let editor = editor.filter(|editor| !editor.is_empty()).unwrap_or_else(|| "vi".into());
-        self.screen.clear()?;
-        // A stream that waits for keys would take them from the editor. A new one does not wait yet.
-        *events = EventStream::new();
-        execute!(screen(), DisableBracketedPaste)?;
-        disable_raw_mode()?;
-        // As Git does: the variable may have arguments.
-        let line = format!("{} \"$@\"", editor.to_string_lossy());
-        let ended = Command::new("sh").arg("-c").arg(line).arg("editor").arg(file.path()).status();
-        enable_raw_mode()?;
-        execute!(screen(), EnableBracketedPaste)?;
-        match ended {
-            Ok(status) if status.success() => {
-                let text = std::fs::read(file.path())?;
-                self.app.composer.set(String::from_utf8_lossy(&text).trim_end());
-            }
-            Ok(_) => self.app.notice("the editor failed; the prompt is unchanged"),
-            Err(error) => self.app.notice(&format!("cannot start the editor: {error}")),
-        }
-        Ok(())
-    }
-
     /// Shows the whole conversation on the alternate screen; whether to detach then.
-    async fn show_conversation(
-        &mut self,
-        events: &mut EventStream,
-        signals: &mut Signals,
-    ) -> Result<bool, HostSessionError> {
-        let mut transcript = ConversationView::whole();
-        let mut next = Seq::FIRST;
-        while next < self.next {
-            let page = self.store.events(self.record.id.clone(), next, PAGE).await.map_err(CliError::from)?;
-            let Some(last) = page.last() else { break };
-            next = last.seq.next();
-            page.iter().filter_map(WatchedEvent::of).for_each(|event| transcript.event(&event));
-        }
+    async fn show_conversation(&mut self, terminal: &mut RawTerminal) -> Result<bool, HostSessionError> {
+        let _screen = AlternateScreen::enter()?;
         let (mut columns, rows) = terminal_size();
-        let mut lines = transcript.take_finished(usize::from(columns));
-        lines.extend(transcript.live(usize::from(columns)));
+        let Some(lines) = self.read_conversation(columns, terminal).await? else { return Ok(false) };
         let mut pager = Pager::new(lines, rows);
-        execute!(screen(), EnterAlternateScreen)?;
-        let ended = self.page(&mut pager, &mut columns, events, signals).await;
-        execute!(screen(), LeaveAlternateScreen)?;
-        Ok(ended?)
-    }
-
-    /// Lets the user scroll until the pager is closed; whether to detach then.
-    async fn page(
-        &mut self,
-        pager: &mut Pager,
-        columns: &mut u16,
-        events: &mut EventStream,
-        signals: &mut Signals,
-    ) -> io::Result<bool> {
         loop {
-            pager.draw(&mut screen(), *columns, self.has_colour)?;
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = signals.end() => return Ok(true),
-            };
-            match event {
-                Some(Ok(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+            pager.draw(&mut screen(), columns, self.has_color)?;
+            match terminal.next().await {
+                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                     if !pager.key(key) {
                         return Ok(false);
                     }
                 }
-                Some(Ok(Event::Resize(new_columns, rows))) => {
-                    *columns = new_columns;
+                Some(Event::Resize(new_columns, rows)) => {
                     self.screen.set_size((new_columns, rows));
+                    if new_columns != columns {
+                        columns = new_columns;
+                        match self.read_conversation(columns, terminal).await? {
+                            Some(lines) => pager.set_lines(lines),
+                            None => return Ok(false),
+                        }
+                    }
                     pager.resize(rows);
                 }
                 Some(_) => {}
@@ -685,6 +628,45 @@ impl AttachedClient<'_> {
             }
         }
     }
+
+    /// The whole conversation as lines; `None` if a key is pressed before it is read.
+    async fn read_conversation(
+        &self,
+        columns: u16,
+        terminal: &mut RawTerminal,
+    ) -> Result<Option<Vec<Line<'static>>>, HostSessionError> {
+        let width = usize::from(columns);
+        let (mut transcript, mut lines) = (ConversationView::whole(), Vec::new());
+        let (mut next, mut shown_at) = (Seq::FIRST, Instant::now());
+        while next < self.next {
+            let page = self.store.events(self.record.id.clone(), next, PAGE).await.map_err(CliError::from)?;
+            let Some(last) = page.last() else { break };
+            next = last.seq.next();
+            page.iter().filter_map(WatchedEvent::of).for_each(|event| transcript.event(&event));
+            lines.extend(transcript.take_finished(width));
+            if shown_at.elapsed() > FRAME {
+                shown_at = Instant::now();
+                pager::draw_progress(&mut screen(), next.0 * 100 / self.next.0.max(1))?;
+            }
+            tokio::select! {
+                biased;
+                event = terminal.next() => if !matches!(event, Some(Event::Resize(..))) {
+                    return Ok(None);
+                },
+                () = yield_now() => {}
+            }
+        }
+        lines.extend(transcript.live(width, usize::MAX));
+        Ok(Some(lines))
+    }
+}
+
+/// The files, once they are listed.
+async fn listed(files: &mut Option<JoinHandle<Vec<String>>>) -> Vec<String> {
+    let Some(listing) = files else { return pending().await };
+    let found = listing.await;
+    *files = None;
+    found.unwrap_or_default()
 }
 
 /// Whether an event may change the pending requests.
@@ -693,42 +675,4 @@ fn may_change_requests(event: &WatchedEvent) -> bool {
     let names =
         ["session/request_permission", "elicitation/", "permission_asked", "turn_ended", "\"result\""];
     names.iter().any(|name| line.contains(name))
-}
-
-/// The files below a directory that can be mentioned: those that Git knows or would add, or else all that are not
-/// hidden.
-fn files(directory: &Path) -> Vec<String> {
-    let listed = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(directory)
-        .output();
-    match listed {
-        Ok(output) if output.status.success() => {
-            let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-            names.take(FILES).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-        }
-        _ => walk(directory),
-    }
-}
-
-fn walk(directory: &Path) -> Vec<String> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
-    while let Some(next) = open.pop() {
-        for entry in std::fs::read_dir(&next).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.to_string_lossy().starts_with('.') || found.len() >= FILES {
-                continue;
-            }
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => open.push(entry.path()),
-                Ok(kind) if kind.is_file() => {
-                    let path = entry.path();
-                    let below = path.strip_prefix(directory).unwrap_or(&path);
-                    found.push(below.to_string_lossy().into_owned());
-                }
-                _ => {}
-            }
-        }
-    }
-    found
 }

@@ -4,22 +4,24 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use acpx_core::model::{RecordId, SessionName, Timestamp};
-use acpx_core::store::RecordFilter;
+use acpx_core::store::{RecordFilter, Store as _};
 use acpx_core::wire::since_1970;
-use crossterm::event::{Event, EventStream, KeyEventKind};
-use futures_util::StreamExt as _;
+use crossterm::event::{Event, KeyEventKind};
 
-use super::attach::{self, RawTerminal};
+use super::attach;
 use super::sessions::list::{page, real};
 use super::sessions::new;
 use crate::cli::CliOptions;
 use crate::error::{CliError, CliExit};
-use crate::output::{SessionRow, TableView, screen, session_table, terminal_size};
+use crate::output::{self, SessionRow, TableView, screen, session_table, terminal_size};
 use crate::session::host_locator::block_on;
+use crate::session::lookup::{RecordLookup, SessionFilter};
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover::{self, ImportScope};
 use crate::terminal::attach::screen::InlineScreen;
 use crate::terminal::picker::{PickerChoice, SessionPicker};
+use crate::terminal::raw_terminal::RawTerminal;
+use crate::terminal::tty::ControllingTerminal;
 
 /// How many sessions are read: opening the picker takes as long with many more.
 const READ: usize = 2000;
@@ -34,6 +36,9 @@ pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
         PickedSession::Kept(id) => options.session = SessionName::new(id.as_str()).ok(),
         PickedSession::New => {
             let settings = CommandSettings::new(&options, config.get()?)?;
+            if !block_on(may_replace(&settings))? {
+                return Ok(CliExit::Success.into());
+            }
             let made = block_on(new::create(&settings, &options, config.get()?))?;
             options.session = SessionName::new(made.as_str()).ok();
         }
@@ -48,6 +53,21 @@ enum PickedSession {
     Kept(RecordId),
 }
 
+/// Whether a new session may take the place of the one of this directory. If that one has work, the user is asked.
+async fn may_replace(settings: &CommandSettings) -> Result<bool, CliError> {
+    let lookup = RecordLookup::open()?;
+    let Some(record) = lookup.find(settings, SessionFilter::Open).await? else { return Ok(true) };
+    let has_work = match lookup.store() {
+        Some(store) => !store.open_turns(record.id).await?.is_empty(),
+        None => false,
+    };
+    if !has_work {
+        return Ok(true);
+    }
+    let Some(mut terminal) = ControllingTerminal::of_program() else { return Ok(false) };
+    Ok(terminal.confirm(output::REPLACE_QUESTION).await)
+}
+
 async fn pick(settings: &CommandSettings) -> Result<PickedSession, CliError> {
     let here = real(settings.cwd.as_path(), Path::new(""))?;
     let (rows, is_cut) = page(&RecordFilter::default(), &here, READ).await?;
@@ -55,11 +75,11 @@ async fn pick(settings: &CommandSettings) -> Result<PickedSession, CliError> {
     let now = Timestamp::since_1970(since_1970());
     let view = TableView { here: here.as_path(), home: home.as_deref(), now };
     let picker = SessionPicker::new(&rows, session_table(&rows, view), &settings.agent.label(), is_cut);
-    let has_colour = settings.mode.has_color();
-    crossterm::style::force_color_output(has_colour);
-    let terminal = RawTerminal::enter()?;
-    let mut screen = InlineScreen::new(screen(), terminal_size(), has_colour);
-    let choice = choose(picker, &mut screen).await;
+    let has_color = settings.mode.has_color();
+    crossterm::style::force_color_output(has_color);
+    let mut terminal = RawTerminal::enter()?;
+    let mut screen = InlineScreen::new(screen(), terminal_size(), has_color);
+    let choice = choose(picker, &mut terminal, &mut screen).await;
     screen.clear()?;
     drop(terminal);
     Ok(match choice? {
@@ -75,21 +95,21 @@ async fn pick(settings: &CommandSettings) -> Result<PickedSession, CliError> {
 /// Shows the picker until something is chosen. A terminal that is gone leaves.
 async fn choose<W: std::io::Write>(
     mut picker: SessionPicker,
+    terminal: &mut RawTerminal,
     screen: &mut InlineScreen<W>,
 ) -> Result<PickerChoice, CliError> {
-    let mut events = EventStream::new();
     loop {
         screen.set_size(terminal_size());
         screen.draw(&[], picker.draw(screen.columns(), screen.live_rows()))?;
-        match events.next().await {
-            Some(Ok(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+        match terminal.next().await {
+            Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                 if let Some(choice) = picker.key(key) {
                     return Ok(choice);
                 }
             }
-            Some(Ok(Event::Paste(text))) => picker.paste(&text),
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return Ok(PickerChoice::Leave),
+            Some(Event::Paste(text)) => picker.paste(&text),
+            Some(_) => {}
+            None => return Ok(PickerChoice::Leave),
         }
     }
 }

@@ -71,6 +71,10 @@ pub(super) fn run(
         let meta = restore(command, &record, settings, options, earlier);
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = view(&record, settings, prompter.is_some());
+        // Otherwise the cost before the turn is not known: it has run, or the record is older than its usage.
+        if earlier.is_none() && (record.info.usage.is_some() || record.answered_turns == 0) {
+            view.begin_with(record.info.usage.as_ref());
+        }
         let interrupts = InterruptWatcher::since(begun, settings.timeout)?.going_on_alone();
         let session = HostSession::new(&mut console, interrupts, Some(&locator)).with_prompter(prompter);
         let mut session = session.showing(&mut view, submission.request.clone(), next);
@@ -132,7 +136,6 @@ pub(super) fn read_prompt(
 /// The view of the turn.
 fn view(record: &Record, settings: &CommandSettings, has_prompter: bool) -> TurnView {
     let mut view = TurnView::new(settings.mode, Some(record.identity()));
-    view.begin_with(record.info.usage.as_ref());
     if has_prompter {
         view.prompt_here();
     } else if settings.policy.unasked == UnattendedPolicy::Wait {

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use acpx_core::host::open_prompts;
-use acpx_core::model::{Record, Timestamp, Turn};
+use acpx_core::model::{Record, RecordId, SessionName, Timestamp, Turn};
 use acpx_core::protocol::{QueueDropMeta, QueueDropParams, QueuedPromptMeta};
+use acpx_core::store::RecordFilter;
 use acpx_core::wire::since_1970;
 
 use crate::agents;
 use crate::cli::{OutputArgs, QueueCommand, QueueDropArgs, QueueFilterArgs, QueueListArgs};
-use crate::error::CliError;
+use crate::error::{CliError, NoSessionHelp};
 use crate::output;
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSession;
 use crate::session::id_prefix::by_prefix;
-use crate::session::lookup::{RecordLookup, abbreviates, session_match};
+use crate::session::lookup::{RecordLookup, has_name, referenced, session_match};
 use crate::session::settings::LazyConfig;
 
 /// Runs the command.
@@ -34,7 +35,7 @@ fn list(args: QueueListArgs, output: OutputArgs, config: &LazyConfig) -> Result<
     let mut console = config.console(output)?;
     block_on(async {
         let open = open_in_store().await?;
-        let prompts = queued(&open, &filter);
+        let prompts = queued(&open, &QueueFilter::of(&filter).await?);
         Ok(output::queue(&prompts, Timestamp::since_1970(since_1970()), &mut console)?)
     })
 }
@@ -44,10 +45,10 @@ fn drop_queued(args: &QueueDropArgs, output: OutputArgs, config: &LazyConfig) ->
     refuse_inside(&locator.paths, "drop queued prompts")?;
     let mut console = config.console(output)?;
     block_on(async {
-        let open = open_in_store().await?;
-        let prompts = queued(&open, &args.filter);
+        let (open, filter) = (open_in_store().await?, QueueFilter::of(&args.filter).await?);
+        let prompts = queued(&open, &filter);
         let meant = if args.all {
-            one_session(&args.filter, &open)?;
+            one_session(&args.filter, &filter, &open)?;
             prompts
         } else {
             typed(&args.requests, &prompts, &open)?
@@ -107,10 +108,47 @@ pub(super) async fn open_in_store() -> Result<Vec<(Record, Vec<Turn>)>, CliError
     }
 }
 
+/// Which queued prompts a command means.
+struct QueueFilter<'a> {
+    agent: Option<&'a str>,
+    /// The sessions; `None` for all.
+    sessions: Option<Vec<RecordId>>,
+}
+
+impl<'a> QueueFilter<'a> {
+    /// Finds the sessions that the flags mean: those with exactly this name, or else the one that the word refers to.
+    async fn of(args: &'a QueueFilterArgs) -> Result<Self, CliError> {
+        let agent = args.agent.as_deref();
+        let Some(word) = &args.session else { return Ok(Self { agent, sessions: None }) };
+        let lookup = RecordLookup::open()?;
+        let name = SessionName::new(word.as_str()).ok();
+        let is_named = |record: &Record| name.is_some() && has_name(record, name.as_ref());
+        let named = lookup.open_with(None).await?.into_iter().filter(is_named);
+        let mut sessions: Vec<RecordId> = named.map(|record| record.id).collect();
+        if let (true, Some(store)) = (sessions.is_empty(), lookup.store()) {
+            sessions.extend(referenced(store, word, &RecordFilter::default()).await?.map(|record| record.id));
+        }
+        if sessions.is_empty() {
+            return Err(CliError::NoId { id: word.clone(), hint: NoSessionHelp::LOOK.hint("", None) });
+        }
+        Ok(Self { agent, sessions: Some(sessions) })
+    }
+
+    fn includes(&self, record: &Record) -> bool {
+        let is_agent = |word: &str| record.agent.label() == word || agents::typed(&record.agent) == word;
+        self.sessions.as_ref().is_none_or(|sessions| sessions.contains(&record.id))
+            && self.agent.is_none_or(is_agent)
+    }
+}
+
 /// Fails if the flags name a session and several have prompts.
-fn one_session(filter: &QueueFilterArgs, open: &[(Record, Vec<Turn>)]) -> Result<(), CliError> {
-    let Some(typed) = &filter.session else { return Ok(()) };
-    let named = open.iter().map(|(record, _)| record).filter(|record| is_meant(record, filter));
+fn one_session(
+    args: &QueueFilterArgs,
+    filter: &QueueFilter<'_>,
+    open: &[(Record, Vec<Turn>)],
+) -> Result<(), CliError> {
+    let Some(typed) = &args.session else { return Ok(()) };
+    let named = open.iter().map(|(record, _)| record).filter(|record| filter.includes(record));
     let matches: Vec<_> = named.map(|record| session_match(record.id.to_string(), record)).collect();
     if matches.len() < 2 {
         return Ok(());
@@ -118,17 +156,8 @@ fn one_session(filter: &QueueFilterArgs, open: &[(Record, Vec<Turn>)]) -> Result
     Err(CliError::AmbiguousId { prefix: typed.clone(), matches, is_cut: false })
 }
 
-/// Whether the flags mean this session.
-fn is_meant(record: &Record, filter: &QueueFilterArgs) -> bool {
-    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref());
-    let is_session =
-        |word: &String| name.is_some_and(|name| name.as_str() == word) || abbreviates(word, &record.id);
-    let is_agent = |word: &String| record.agent.label() == *word || agents::typed(&record.agent) == *word;
-    filter.session.as_ref().is_none_or(is_session) && filter.agent.as_ref().is_none_or(is_agent)
-}
-
 /// The queued prompts that the flags mean.
-fn queued(open: &[(Record, Vec<Turn>)], filter: &QueueFilterArgs) -> Vec<QueuedPromptMeta> {
-    let meant = open.iter().filter(|(record, _)| is_meant(record, filter));
+fn queued(open: &[(Record, Vec<Turn>)], filter: &QueueFilter<'_>) -> Vec<QueuedPromptMeta> {
+    let meant = open.iter().filter(|(record, _)| filter.includes(record));
     meant.flat_map(|(record, turns)| QueuedPromptMeta::of_record(record, turns)).collect()
 }

@@ -139,7 +139,7 @@ impl Guide {
     }
 
     fn create(&mut self) -> Result<(), CliError> {
-        self.begin("A new session with the built-in agent. It has three ids:")?;
+        self.begin("A new session with the built-in agent. Its own id never changes; below are the ids of the agent:")?;
         self.command(&["demo", "sessions", "new"], CliExit::Success)?;
         self.command(&["demo", "sessions", "show"], CliExit::Success)
     }

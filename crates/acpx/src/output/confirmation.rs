@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Console;
 use super::record::{name, shown_directory};
-use super::sanitize::{ellipsize, on_one_line};
+use super::sanitize::{BRIEF, ellipsize, on_one_line, one_line};
 use crate::cli::Format;
 
 /// A session that was created or found.
@@ -77,7 +77,9 @@ pub(crate) fn ensured(session: EnsureResult<'_>, console: &mut Console<'_>) -> i
 
 /// Writes that a session was closed.
 pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> io::Result<()> {
-    console.result("session_closed", identity, Some(identity.record.as_str()), None)
+    let record = identity.record.as_str();
+    let text = if console.mode.is_terminal { format!("{record}  (closed)") } else { record.to_owned() };
+    console.result("session_closed", identity, Some(&text), None)
 }
 
 #[derive(Serialize)]
@@ -208,6 +210,23 @@ pub(crate) fn cancelled(
     console.result("cancel_result", &CancelResult { cancelled, identity }, text, text)
 }
 
+/// Asked before a new session closes one that has work.
+pub(crate) const REPLACE_QUESTION: &str =
+    "The session of this directory has a running or queued prompt. Close it and begin a new one? (y/N) ";
+
+/// Reports that a new session has closed the one of its directory.
+pub(crate) fn replaced(record: &str, agent: &str, console: &mut Console<'_>) {
+    console.notice(&format!("closed the session that was here; to continue it: acpx {agent} -s {record}"));
+}
+
+/// Reports prompts that the host had not confirmed when their client left.
+pub(crate) fn unsent_prompts<'a>(texts: impl Iterator<Item = &'a str>, console: &mut Console<'_>) {
+    for text in texts {
+        let text = one_line(text, BRIEF);
+        console.notice(&format!("the host did not confirm this prompt, so send it again: {text}"));
+    }
+}
+
 /// The state in which a session is no longer waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
@@ -276,7 +295,7 @@ pub(crate) fn queued(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let text = if console.mode.is_terminal {
-        format!("Queued as {request_id}; acpx queue list shows it")
+        format!("Accepted as {request_id}; acpx queue list shows it while it waits")
     } else {
         format!("[queued] {request_id}")
     };

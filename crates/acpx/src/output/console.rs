@@ -20,7 +20,7 @@ pub(crate) struct OutputMode {
     pub(crate) strict: bool,
     /// Whether to report what is being done.
     pub(crate) verbose: bool,
-    /// Whether stdout is a terminal, so that a person reads it.
+    /// Whether text is laid out for a terminal: stdout is one, or colour is forced.
     pub(crate) is_terminal: bool,
     /// When to use colour.
     pub(crate) color: ColorMode,
@@ -30,7 +30,8 @@ impl OutputMode {
     /// The mode of the program's own streams.
     pub(crate) fn of_program(format: Format, flags: OutputArgs) -> Self {
         let OutputArgs { json_strict: strict, verbose, color, .. } = flags;
-        Self { format, strict, verbose, is_terminal: stdout_is_terminal(), color }
+        let is_terminal = stdout_is_terminal() || format == Format::Text && has_color(color, false);
+        Self { format, strict, verbose, is_terminal, color }
     }
 
     /// Whether the output is text for a person at a terminal.
@@ -40,7 +41,7 @@ impl OutputMode {
 
     /// Whether a person reads the output: text on a terminal, whole or only the answer.
     pub(crate) fn is_for_a_person(self) -> bool {
-        self.is_terminal && self.format != Format::Json
+        stdout_is_terminal() && self.format != Format::Json
     }
 
     /// Whether stdout has colour.
@@ -95,7 +96,7 @@ impl Console<'static> {
         let streams = Rc::<StreamState>::default();
         let OutputMode { format, is_terminal, .. } = mode;
         let (inner, kind) = (BufWriter::new(io::stdout()), ConsoleStream::Stdout);
-        let out = ObservedWriter { inner, kind, is_terminal, state: streams.clone() };
+        let out = ObservedWriter { inner, kind, is_terminal: stdout_is_terminal(), state: streams.clone() };
         let has_spinner = format == Format::Text && io::stderr().is_terminal() && knows_erase();
         Self {
             mode,

@@ -9,10 +9,33 @@ use super::sanitize::shorten;
 
 /// How many context lines surround a change.
 const CONTEXT: usize = 3;
-/// How many lines are shown.
-const LINES: usize = 80;
-/// How long a line may be.
-const WIDTH: usize = 240;
+/// How much is shown of what a tool call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Detail {
+    /// A part that fits a terminal.
+    #[default]
+    Short,
+    /// Everything, up to a size that a person can still scroll through.
+    Whole,
+}
+
+impl Detail {
+    /// One of two limits.
+    pub(crate) fn limit(self, short: usize, whole: usize) -> usize {
+        match self {
+            Self::Short => short,
+            Self::Whole => whole,
+        }
+    }
+
+    fn diff_lines(self) -> usize {
+        self.limit(80, 20_000)
+    }
+
+    fn diff_width(self) -> usize {
+        self.limit(240, 10_000)
+    }
+}
 
 /// One line of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,14 +46,14 @@ enum DiffLine<'a> {
 }
 
 /// The diff between two texts of a file; without an old text the file is new.
-pub(crate) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
+pub(crate) fn unified(path: &str, old: Option<&str>, new: &str, detail: Detail) -> String {
     let from = if old.is_some() { path } else { "/dev/null" };
     let mut shown = format!("--- {from}\n+++ {path}\n");
     let lines =
         compare(&old.unwrap_or_default().lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>());
     let hunks = hunks(&lines);
     let total: usize = hunks.iter().map(|hunk| hunk.len() + 1).sum();
-    let (mut room, mut left_out) = (LINES, total);
+    let (mut room, mut left_out) = (detail.diff_lines(), total);
     for hunk in hunks {
         if room < 2 {
             break;
@@ -56,7 +79,7 @@ pub(crate) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
             }
             removed_left -= usize::from(sign == '-');
             (room, left_out) = (room - 1, left_out - 1);
-            let _ = writeln!(shown, "{sign}{}", shorten(text, WIDTH));
+            let _ = writeln!(shown, "{sign}{}", shorten(text, detail.diff_width()));
         }
     }
     if left_out > 0 {
@@ -119,6 +142,10 @@ mod tests {
 
     use super::*;
 
+    fn short(path: &str, old: Option<&str>, new: &str) -> String {
+        unified(path, old, new, Detail::Short)
+    }
+
     #[test]
     fn diff_shows_a_change_with_its_context() {
         let old: Vec<String> = (1..=20).map(|number| format!("line {number}")).collect();
@@ -145,29 +172,30 @@ mod tests {
  line 19
  line 20
 ";
-        assert_eq!(unified("a.txt", Some(&old.join("\n")), &new), expected);
+        assert_eq!(short("a.txt", Some(&old.join("\n")), &new), expected);
     }
 
     #[test]
     fn diff_of_a_new_file_is_added_lines_only() {
-        assert_eq!(unified("a", None, "x\ny\n"), "--- /dev/null\n+++ a\n@@ -1,0 +1,2 @@\n+x\n+y\n");
-        assert_eq!(unified("a", Some("x\n"), "x\n"), "--- a\n+++ a\n");
+        assert_eq!(short("a", None, "x\ny\n"), "--- /dev/null\n+++ a\n@@ -1,0 +1,2 @@\n+x\n+y\n");
+        assert_eq!(short("a", Some("x\n"), "x\n"), "--- a\n+++ a\n");
     }
 
     #[test]
     fn long_diff_is_cut_and_marked() {
-        let long = "x".repeat(WIDTH + 7);
-        assert!(unified("a", None, &long).contains("... (7 more characters)\n"));
-        let shown = unified("a", None, &"line\n".repeat(100_000));
-        assert_eq!(shown.lines().count(), 2 + LINES + 1);
-        assert!(shown.ends_with(&format!("... ({} more lines)\n", 100_001 - LINES)));
+        let long = "x".repeat(Detail::Short.diff_width() + 7);
+        assert!(short("a", None, &long).contains("... (7 more characters)\n"));
+        let shown = short("a", None, &"line\n".repeat(100_000));
+        let most = Detail::Short.diff_lines();
+        assert_eq!(shown.lines().count(), 2 + most + 1);
+        assert!(shown.ends_with(&format!("... ({} more lines)\n", 100_001 - most)));
     }
 
     #[test]
     fn diff_shows_added_lines_of_a_long_file() {
         let numbers =
             |from: usize| (from..from + 3000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
-        let shown = unified("a", Some(&numbers(0)), &numbers(9000));
+        let shown = short("a", Some(&numbers(0)), &numbers(9000));
         assert!(shown.contains("@@ -1,3000 +1,3000 @@\n-0\n-1\n"), "{shown}");
         assert!(
             shown.contains("\n-38\n+9000\n+9001\n") && shown.ends_with("... (5921 more lines)\n"),
@@ -193,7 +221,7 @@ mod tests {
  2997
  2998
 ";
-        assert_eq!(unified("a", Some(&numbers(0)), &edited), expected);
+        assert_eq!(short("a", Some(&numbers(0)), &edited), expected);
     }
 
     proptest! {

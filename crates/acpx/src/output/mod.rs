@@ -49,7 +49,7 @@ pub(crate) use self::banner::{
     watching, watching_closed,
 };
 pub(crate) use self::console::{Console, OutputMode};
-pub(crate) use self::diff::unified as unified_diff;
+pub(crate) use self::diff::{Detail, unified as unified_diff};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
@@ -83,11 +83,12 @@ pub(crate) use self::turn::{
 };
 pub(crate) use self::turn::{
     MessageKey, MessageTracker, UpdateReader, command_line, cost, detail as detail_of_fact, first_named,
-    knows_before, prompt as prompt_of_event,
+    knows_before, prompt as prompt_of_event, stop_words, without_fence,
 };
 pub(crate) use confirmation::{
-    EnsureOrigin, EnsureResult, SessionChange, SessionMove, WaitedState, cancelled, closed, delete_question,
-    deleted, ensured, moved, not_deleted, queued, renamed, session_changed, waited,
+    EnsureOrigin, EnsureResult, REPLACE_QUESTION, SessionChange, SessionMove, WaitedState, cancelled, closed,
+    delete_question, deleted, ensured, moved, not_deleted, queued, renamed, replaced, session_changed,
+    unsent_prompts, waited,
 };
 
 use acpx_core::protocol::WatchedEvent;

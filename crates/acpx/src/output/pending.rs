@@ -8,6 +8,7 @@ use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
 use super::banner::brief_path;
+use super::diff::Detail;
 use super::elapsed::elapsed;
 use super::question::details_of;
 use super::sanitize::agent_text;
@@ -58,7 +59,8 @@ fn text(request: &PendingRequestMeta) -> String {
         Some(name) => format!("{} {name} ({})", request.agent, request.ids.record),
         None => format!("{} ({})", request.agent, request.ids.record),
     };
-    let mut text = format!("{}\t{}\n{}", request.question_id, subject(request), details_of(request));
+    let mut text =
+        format!("{}\t{}\n{}", request.question_id, subject(request), details_of(request, Detail::Short));
     text.push_str(&form_of(request));
     text.extend(["  session: ", &agent_text(&session), "\n"]);
     if !request.cwd.is_empty() {
@@ -80,7 +82,7 @@ fn text(request: &PendingRequestMeta) -> String {
 /// A request on a terminal: its subject, its session, how long it waits, and what it would do.
 pub(crate) fn shown(request: &PendingRequestMeta, all: &[PendingRequestMeta], now: Timestamp) -> String {
     let mut shown = format!("{}\n", summary(request, all, now));
-    shown.push_str(&details_of(request));
+    shown.push_str(&details_of(request, Detail::Short));
     shown.push_str(&form_of(request));
     shown
 }

@@ -10,14 +10,10 @@ use acpx_core::model::{is_secret_name, narrowest, unmistakable};
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta};
 use serde_json::{Map, Value, json};
 
-use super::diff::unified;
+use super::diff::{Detail, unified};
 use super::sanitize::{BRIEF, WORDS, agent_text, one_line, shorten, visible};
 use super::turn::{command_line, first_named};
 
-/// How much of a command or of another input is shown.
-const INPUT_CHARS: usize = 4000;
-/// How many files are shown.
-const DIFFS: usize = 8;
 /// How many variables of a command are shown.
 const VARIABLES: usize = 32;
 /// A permission request to a person.
@@ -47,7 +43,7 @@ impl TerminalQuestion {
         let ToolCallSnapshot { members: mut tool, mut left_out } = known;
         tool.extend(call.into_iter().filter(|(_, value)| !value.is_null()));
         left_out.retain(|name| !tool.contains_key(*name));
-        let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));
+        let details = visible(&(details(&tool, Detail::Short) + &too_long(&left_out.join(", "))));
         Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
@@ -132,8 +128,8 @@ impl TerminalQuestion {
 }
 
 /// What a listed request would do, in lines.
-pub(crate) fn details_of(question: &PendingRequestMeta) -> String {
-    let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
+pub(crate) fn details_of(question: &PendingRequestMeta, detail: Detail) -> String {
+    let shown = question.tool_call.as_ref().map(|tool| details(tool, detail)).unwrap_or_default();
     visible(&(shown + &too_long(&question.left_out.join(", "))))
 }
 
@@ -146,33 +142,36 @@ fn too_long(names: &str) -> String {
 }
 
 /// What a tool call would do, in lines: its command or other input, and its diffs.
-fn details(tool: &Map<String, Value>) -> String {
+fn details(tool: &Map<String, Value>, detail: Detail) -> String {
+    let files = detail.limit(8, 1000);
     let content = tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
     let diffs: Vec<&Value> = content.iter().filter(is_diff).collect();
-    let shown_diffs = diffs.get(..DIFFS).unwrap_or(&diffs);
-    let mut shown = input(tool, shown_diffs);
+    let shown_diffs = diffs.get(..files).unwrap_or(&diffs);
+    let mut shown = input(tool, shown_diffs, detail);
     for diff in shown_diffs {
         let text = |name: &str| diff.get(name).and_then(Value::as_str);
         let path = agent_text(text("path").unwrap_or("-"));
-        shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
+        let new = text("newText").unwrap_or_default();
+        shown.push_str(&indented(&unified(&path, text("oldText"), new, detail)));
     }
-    if diffs.len() > DIFFS {
-        shown.extend(["  ... (", &(diffs.len() - DIFFS).to_string(), " more files)\n"]);
+    if diffs.len() > files {
+        shown.extend(["  ... (", &(diffs.len() - files).to_string(), " more files)\n"]);
     }
     shown
 }
 
 /// The command or other input of a call. For a command, everything that determines its effect is shown; for any other
 /// input, all that the diffs do not show.
-fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
+fn input(tool: &Map<String, Value>, diffs: &[&Value], detail: Detail) -> String {
+    let longest = detail.limit(4000, 200_000);
     let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
         // The directory and the environment determine the effect.
         let cwd_line =
             input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", agent_text(cwd)));
         let with = variables(input).map(|variables| format!("with {variables}\n"));
-        let line = format!("$ {}\n", shorten(&command, INPUT_CHARS));
+        let line = format!("$ {}\n", shorten(&command, longest));
         return indented(&[line, cwd_line.unwrap_or_default(), with.unwrap_or_default()].concat());
     }
     let unshown = match input {
@@ -187,7 +186,7 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
         return line;
     }
     // Many agents repeat the change in the input.
-    let length = if diffs.is_empty() { INPUT_CHARS } else { WORDS };
+    let length = if diffs.is_empty() { longest } else { WORDS };
     line + &indented(&format!("{}\n", shorten(&unshown.to_string(), length)))
 }
 

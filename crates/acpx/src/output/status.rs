@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use self::settings::SettingsObject;
 use super::banner::brief_path;
+use super::diff::Detail;
 use super::elapsed::{ago, elapsed};
 use super::fields::Fields;
 use super::question::details_of;
@@ -418,7 +419,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     for question in snapshot.questions {
         line(out, format_args!("question: {} {}", question.question_id, pending::subject(question)))?;
-        out.write_all(details_of(question).as_bytes())?;
+        out.write_all(details_of(question, Detail::Short).as_bytes())?;
     }
     if let Some(first) = snapshot.queued().next() {
         // Without an agent they are not processed.
@@ -497,7 +498,7 @@ fn terminal(snapshot: &Snapshot<'_>, out: &mut StyledWriter<'_>) -> io::Result<(
     for question in snapshot.questions {
         out.styled(Style::Warning, "request")?;
         line(out, format_args!(" {}: {}", question.question_id, pending::subject(question)))?;
-        out.write_all(details_of(question).as_bytes())?;
+        out.write_all(details_of(question, Detail::Short).as_bytes())?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A table within the width of a terminal: columns are cut, and then left out by rank, until a row fits.
 //!
-//! No line is wider than the terminal, whatever the cells contain; wide characters count as two columns.
+//! No line is wider than the terminal; wide characters count as two columns.
 
 use std::io;
 

@@ -180,8 +180,8 @@ fn words_that_look_like_content_blocks_are_text() {
         assert_eq!(blocks_of(&input, "not read"), Ok(text(typed.trim())), "{typed}");
         assert_eq!(words_look_like_blocks(&input), looks, "{typed}");
     }
-    let beside = words(&[r#"[{"type":"text","text":"x"}]"#], Some("-"));
-    assert!(!words_look_like_blocks(&beside), "beside a file they are what is said about it");
+    let with_file = words(&[r#"[{"type":"text","text":"x"}]"#], Some("-"));
+    assert!(!words_look_like_blocks(&with_file), "with a file they are what is said about it");
 }
 
 #[test]

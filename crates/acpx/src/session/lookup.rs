@@ -195,8 +195,8 @@ impl RecordLookup {
         Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
     }
 
-    /// The open sessions whose name may be meant: of this agent here, of this agent in other directories, and of other
-    /// agents here, at most one of each.
+    /// The open sessions whose name may be meant: of this agent here, of this agent in other directories, of other
+    /// agents here, and, if no agent is typed, of others in other directories; at most one of each.
     async fn similar(&self, settings: &CommandSettings) -> Result<Vec<SimilarSession>, CliError> {
         let Some(typed) = settings.session.as_ref().filter(|_| id_of(settings).is_none()) else {
             return Ok(Vec::new());
@@ -215,8 +215,11 @@ impl RecordLookup {
             let cwd = (!is_here).then(|| record.cwd.to_string());
             Some(SimilarSession { agent: agents::typed(&record.agent), name: name.to_string(), cwd })
         };
+        // Without an agent's name, any agent may be meant.
+        let others = (!settings.agent_is_typed).then_some((false, false));
         Ok([(true, true), (true, false), (false, true)]
             .iter()
+            .chain(&others)
             .filter_map(|group| of_group(group.0, group.1))
             .collect())
     }

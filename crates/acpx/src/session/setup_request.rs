@@ -162,12 +162,12 @@ pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> 
     let options = || answer["configOptions"].as_array().into_iter().flatten();
     let by = |member: &str, word: &str| options().find(|option| option[member] == word);
     let of = |word: &str| Some(&by("id", word).or_else(|| by("category", word))?["currentValue"]);
-    let beside = |list: &str, current: &str| Some(&answer[list][current]).filter(|value| value.is_string());
-    let mode = || beside("modes", "currentModeId");
+    let of_list = |list: &str, current: &str| Some(&answer[list][current]).filter(|value| value.is_string());
+    let mode = || of_list("modes", "currentModeId");
     let value = match option {
         None => mode().or_else(|| of("mode")),
         Some("mode") => of("mode").or_else(mode),
-        Some("model") => of("model").or_else(|| beside("models", "currentModelId")),
+        Some("model") => of("model").or_else(|| of_list("models", "currentModelId")),
         Some(word) => of(word),
     };
     serde_json::from_value(value?.clone()).ok()
@@ -206,9 +206,9 @@ pub(crate) fn option_words(answer: &str) -> Vec<Box<str>> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let own = answer["configOptions"].as_array().into_iter().flatten();
     let own = own.filter_map(|option| option["id"].as_str().map(Into::into));
-    let beside = [("modes", "mode"), ("models", "model")];
-    let beside = beside.iter().filter(|(list, _)| answer[list].is_object()).map(|(_, word)| (*word).into());
-    beside.chain(own).collect()
+    let lists = [("modes", "mode"), ("models", "model")];
+    let words = lists.iter().filter(|(list, _)| answer[list].is_object()).map(|(_, word)| (*word).into());
+    words.chain(own).collect()
 }
 
 /// Reports requested settings for which the agent shows another value.

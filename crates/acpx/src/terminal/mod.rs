@@ -3,5 +3,6 @@
 pub(crate) mod attach;
 pub(crate) mod picker;
 pub(crate) mod prompt;
+pub(crate) mod raw_terminal;
 pub(crate) mod render;
 pub(crate) mod tty;

@@ -15,7 +15,7 @@ const SHOWN: usize = 15;
 const FRAME: usize = 4;
 /// What marks the selected row.
 const MARK: &str = "› ";
-const KEYS: &str = "Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help";
+const KEYS: &str = "Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help";
 
 /// What the user chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,8 @@ impl SessionPicker {
             KeyCode::Esc => return Some(PickerChoice::Leave),
             KeyCode::Char('c' | 'd') if is_control => return Some(PickerChoice::Leave),
             KeyCode::Char('n') if is_control => return Some(PickerChoice::New),
+            // A typing error begins no session.
+            KeyCode::Enter if self.found.is_empty() && !self.filter.is_empty() => {}
             KeyCode::Enter => return Some(self.chosen()),
             KeyCode::Up => self.selected = self.selected.checked_sub(1).unwrap_or(self.found.len()),
             KeyCode::Down => self.selected = (self.selected + 1) % (self.found.len() + 1),
@@ -213,7 +215,7 @@ mod tests {
           parked   ./mine --…  屋根を直す 屋根を…  ~               2 min ago  019a5f3d-8
           closed   ./mine --…  -                   /srv/[2Jx       2 min ago  ses_1234
           + new session with claude in this directory
-        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
         typed(&mut picker, "rf mend");
         insta::assert_snapshot!(shown(&picker, 60, 24), @r"
@@ -221,11 +223,11 @@ mod tests {
           STATE    AGENT     SESSION           USED       ID
         › working  ./mine …  Mend the roof n…  2 min ago  019a5f3d-7
           + new session with claude in this directory
-        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::Open(1)));
         typed(&mut picker, "zzz");
-        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::New));
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), None, "a typing error begins no session");
         assert_eq!(picker.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)), None);
         assert_eq!(picker.found, [0, 1, 2, 3]);
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
@@ -245,7 +247,7 @@ mod tests {
           屋根…   019a5f3d-8
         › -       ses_1234
           + new session with claude in this directory
-        Enter opens · ↑↓ choose · type to filter · Ctrl-N new · Esc leaves · acpx --help
+        Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
     }
 }

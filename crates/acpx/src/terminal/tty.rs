@@ -104,6 +104,12 @@ impl ControllingTerminal {
         self.line().await.ok().flatten()
     }
 
+    /// Asks a question and returns whether the answer is yes.
+    pub(crate) async fn confirm(&mut self, question: &str) -> bool {
+        let answer = self.ask(question).await.unwrap_or_default();
+        matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    }
+
     /// The next typed line; `None` at the end of input. A partial line survives if this is dropped.
     pub(crate) async fn line(&mut self) -> io::Result<Option<String>> {
         loop {

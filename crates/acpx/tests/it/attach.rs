@@ -39,6 +39,27 @@ fn prompt_is_answered_and_detaching_leaves_the_conversation_on_screen() {
 }
 
 #[test]
+fn prompt_sent_right_before_detaching_is_not_lost() {
+    let place = place();
+    let mut terminal = attach(&place, 80, 24);
+    terminal.type_in("hello\r\u{4}");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    place.ok(&["demo", "sessions", "wait"]);
+    assert!(place.ok(&["demo", "sessions", "history"]).contains("You said: hello"));
+}
+
+#[test]
+fn parked_session_shows_its_mode_once_its_agent_runs() {
+    let place = place();
+    place.ok(&["demo", "hello"]);
+    place.ok(&["host", "stop"]);
+    let mut terminal = attach(&place, 80, 24);
+    terminal.type_in("again\r");
+    terminal
+        .wait_until("it answers", |rows| has(rows, "You said: again") && has(rows, "demo · Ask · ? keys"));
+}
+
+#[test]
 fn permission_request_is_a_menu_and_a_number_answers_it() {
     let place = place();
     let mut terminal = attach(&place, 80, 24);
@@ -110,7 +131,9 @@ fn client_survives_the_death_of_the_host_in_mid_turn() {
     terminal.wait_until("it is queued", |rows| has(rows, "queued: queued before it"));
     kill_hard(place.host_pid());
     terminal.wait_until("the turn is over and the queued prompt runs", |rows| {
-        has(rows, "INTERRUPTED") && has(rows, "You said: queued before it") && has(rows, "? keys")
+        has(rows, "error: its host went away")
+            && has(rows, "You said: queued before it")
+            && has(rows, "? keys")
     });
     terminal.type_in("and now\r");
     terminal.wait_until("it answers", |rows| has(rows, "You said: and now"));
@@ -152,9 +175,8 @@ fn conversation_is_shown_whole_on_the_alternate_screen() {
 fn request_that_arrives_while_the_user_types_waits_for_tab() {
     let place = place();
     let mut terminal = attach(&place, 80, 24);
-    terminal.type_in("wait 300 permission\r");
-    terminal.wait_until("it works", |rows| has(rows, "working"));
-    terminal.type_in("the next one, y");
+    // The draft is there before the agent can ask.
+    terminal.type_in("wait 300 permission\rthe next one, y");
     terminal.wait_until("it waits", |rows| has(rows, "demo waits for an answer; Tab shows the request"));
     terminal.type_in("es");
     terminal.wait_until("nothing is answered", |rows| has(rows, "> the next one, yes"));

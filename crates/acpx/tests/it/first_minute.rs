@@ -210,7 +210,7 @@ fn agent_without_words_opens_the_interactive_client_on_a_terminal() {
 }
 
 #[test]
-fn commands_without_an_agent_find_the_session_of_any_agent_on_a_terminal() {
+fn without_an_agent_a_terminal_finds_the_session_of_any_agent() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "sessions", "new", "--name", "api"]);

@@ -263,6 +263,9 @@ async fn restorable(
                  session {session} shows when the next prompt restores it"
             ),
         )),
+        Ok(ListLookup::NotListed) if record.answered_turns == 0 => {
+            report.say(&Finding::ok("restore", "nothing was said in it yet, so the agent does not list it"))
+        }
         Ok(ListLookup::NotListed) => report.say(&Finding::warn(
             "restore",
             format!("the agent does not list the session {session}: its file may have been swept"),

@@ -73,6 +73,5 @@ async fn confirms(lookup: &RecordLookup, record: &Record) -> Result<bool, CliErr
         Some(store) => title(store, record).await?,
         None => None,
     };
-    let answer = terminal.ask(&output::delete_question(record, title.as_deref())).await;
-    Ok(answer.is_some_and(|line| matches!(line.trim(), "y" | "Y" | "yes")))
+    Ok(terminal.confirm(&output::delete_question(record, title.as_deref())).await)
 }

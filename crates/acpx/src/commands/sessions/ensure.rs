@@ -85,7 +85,8 @@ pub(in crate::commands) async fn open_or_create(
     let alternatives = lookup.alternatives(settings).await?;
     let may_create = is_create_typed || settings.session.is_none() && settings.mode.is_for_a_person();
     if !may_create || id_of(settings).is_some() {
-        return Err(no_session(settings, NoSessionHelp { intent: Intent::Prompt, alternatives })?);
+        let intent = if purpose == SessionPurpose::Attach { Intent::Use } else { Intent::Prompt };
+        return Err(no_session(settings, NoSessionHelp { intent, alternatives })?);
     }
     let shell = unless_found(settings)?;
     let (identity, meta) = request(settings, options, config.get()?, shell, begun, console).await?;

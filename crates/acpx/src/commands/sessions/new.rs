@@ -63,7 +63,10 @@ pub(in crate::commands) async fn create(
 ) -> Result<RecordId, CliError> {
     let mut console = Console::of_program(settings.mode);
     let shell = ShellMeta { name: None, unless_in: None };
-    let (identity, _) = request(settings, options, config, shell, Instant::now(), &mut console).await?;
+    let (identity, meta) = request(settings, options, config, shell, Instant::now(), &mut console).await?;
+    if let Some(replaced) = meta.replaced_record_id {
+        output::replaced(&replaced, &settings.typed_agent(), &mut console);
+    }
     Ok(identity.record)
 }
 

@@ -46,6 +46,7 @@ pub(crate) use self::follow::{FollowView, prompt};
 pub(crate) use self::recent_tool_calls::RecentToolCalls;
 pub(crate) use self::result::{PromptResult, ResultIds, TurnStatus, cost};
 pub(super) use self::terminal::{percent, thousands};
+pub(crate) use self::terminal::{stop_words, without_fence};
 pub(crate) use self::tool::{command_line, first_named};
 
 /// Shows one turn.
@@ -170,7 +171,11 @@ impl TurnView {
     }
 
     /// Shows how the turn ended.
-    pub(crate) fn finish(self, result: PromptResult, console: &mut Console<'_>) -> io::Result<()> {
+    pub(crate) fn finish(self, mut result: PromptResult, console: &mut Console<'_>) -> io::Result<()> {
+        if let (Some(error), Some(session)) = (&mut result.error, &self.session) {
+            let hint = error.hint.take();
+            error.hint = hint.map(|hint| error.code.fill_record(&hint, &session.record));
+        }
         match self.view {
             TurnRenderer::Text(view) => view.finish(&result, console),
             TurnRenderer::Json(view) => view.finish(result, &mut console.out),

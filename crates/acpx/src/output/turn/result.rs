@@ -222,8 +222,7 @@ pub(super) struct UsageTracker(Option<SessionUsage>);
 impl UsageTracker {
     /// Takes the session's usage so far.
     pub(super) fn update(&mut self, usage: SessionUsage, cost_stands: bool) {
-        let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);
-        self.0 = Some(SessionUsage { cost: usage.cost.or(before), ..usage });
+        self.0 = Some(usage.after(self.0.as_ref(), cost_stands));
     }
 
     /// The usage reported last.

@@ -11,7 +11,7 @@ use super::result::cost;
 use super::tool::{self, ToolCallView, command_line};
 use super::{PromptResult, TurnStatus};
 use crate::output::agent_request::{AgentRequest, RequestOutcome, RequestSubject};
-use crate::output::diff::unified;
+use crate::output::diff::{Detail, unified};
 use crate::output::sanitize::{WORDS, agent_text, ellipsize, on_one_line, one_line};
 use crate::output::style::{Style, StyledText};
 
@@ -78,7 +78,7 @@ fn part(content: &Value, terminals: &TerminalTexts) -> StyledText {
         Some("content") => block(&content.get("content").map_or_else(String::new, block_words)),
         Some("diff") => {
             let path = agent_text(text("path").unwrap_or("-"));
-            diff(&unified(&path, text("oldText"), text("newText").unwrap_or_default()))
+            diff(&unified(&path, text("oldText"), text("newText").unwrap_or_default(), Detail::Short))
         }
         Some("terminal") => {
             terminals.get(text("terminalId").unwrap_or("-")).map(terminal).unwrap_or_default()
@@ -131,7 +131,7 @@ fn limited<'a>(
 }
 
 /// A text without the Markdown fence around all of it.
-fn without_fence(text: &str) -> &str {
+pub(crate) fn without_fence(text: &str) -> &str {
     let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     match inner.and_then(|inner| inner.split_once('\n')) {
         Some((language, inner)) if !language.contains('`') && !inner.contains("```") => inner.trim_end(),
@@ -202,7 +202,7 @@ fn capitalized(words: &str) -> String {
 }
 
 /// Why an agent stopped, in words that fit before a time.
-pub(super) fn stop_words(reason: Option<&str>) -> String {
+pub(crate) fn stop_words(reason: Option<&str>) -> String {
     match reason {
         None | Some("end_turn") => "done".to_owned(),
         Some("cancelled") => "cancelled".to_owned(),
@@ -213,8 +213,17 @@ pub(super) fn stop_words(reason: Option<&str>) -> String {
     }
 }
 
+/// What a session had cost before a turn.
+#[derive(Debug, Default)]
+pub(super) enum CostBefore {
+    #[default]
+    Unknown,
+    /// This, or nothing.
+    Known(Option<Cost>),
+}
+
 /// The last line of a turn: how it ended, and what it used as far as known.
-pub(super) fn summary(result: &PromptResult, usage: Option<&SessionUsage>, before: Option<&Cost>) -> String {
+pub(super) fn summary(result: &PromptResult, usage: Option<&SessionUsage>, before: &CostBefore) -> String {
     let time = result.duration_ms.map(|ms| seconds(Duration::from_millis(ms)));
     let ended = result.error.is_none() || result.status == TurnStatus::Completed;
     let ended = ended.then(|| {
@@ -236,8 +245,9 @@ pub(super) fn summary(result: &PromptResult, usage: Option<&SessionUsage>, befor
 }
 
 /// What the turn cost. A session that was cheaper before has been reset.
-fn difference(now: &Cost, before: Option<&Cost>) -> Option<Cost> {
-    let before = before.filter(|before| before.currency == now.currency);
+fn difference(now: &Cost, before: &CostBefore) -> Option<Cost> {
+    let CostBefore::Known(before) = before else { return None };
+    let before = before.as_ref().filter(|before| before.currency == now.currency);
     let amount = now.amount.as_f64()? - before.map_or(Some(0.0), |before| before.amount.as_f64())?;
     let amount = Number::from_f64(amount.max(0.0))?;
     Some(Cost { amount, currency: now.currency.clone() })

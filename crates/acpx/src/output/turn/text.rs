@@ -12,7 +12,7 @@ use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
 use super::result::UsageTracker;
-use super::terminal;
+use super::terminal::{self, CostBefore};
 use super::tool::{ToolCallPhase, ToolCallView};
 use super::tool_io::ToolIoView;
 use super::{
@@ -54,8 +54,7 @@ pub(super) struct TextView {
     prompts_here: bool,
     /// The usage that the agent reported.
     usage: UsageTracker,
-    /// What the session had cost before the turn.
-    cost_before: Option<Cost>,
+    cost_before: CostBefore,
     /// The last compaction, and its status when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -88,7 +87,7 @@ impl TextView {
 
     /// What the session had cost before the turn.
     pub(super) fn set_cost_before(&mut self, cost: Option<Cost>) {
-        self.cost_before = cost;
+        self.cost_before = CostBefore::Known(cost);
     }
 
     /// The terminal asks for permissions.
@@ -176,7 +175,7 @@ impl TextView {
 
     /// The summary, and an error on stderr.
     fn summarize(&self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
-        let summary = terminal::summary(result, self.usage.last(), self.cost_before.as_ref());
+        let summary = terminal::summary(result, self.usage.last(), &self.cost_before);
         if !summary.is_empty() {
             console.out.styled(Style::Dim, &format!("{summary}\n"))?;
         }

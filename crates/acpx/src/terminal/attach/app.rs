@@ -42,8 +42,8 @@ pub(crate) enum UserIntent {
     Send(String),
     /// Cancel the turn with this request id.
     Cancel(String),
-    /// Take back a queued prompt.
-    Unqueue(String),
+    /// Take back a queued prompt: its request id and its text.
+    Unqueue(String, String),
     /// Answer a request of the agent.
     Answer(AnswerParams),
     /// Set the option, or the mode if there is none, to a value.
@@ -79,6 +79,8 @@ pub(crate) struct App {
     requests: Vec<RequestMenu>,
     /// Whether the first request is shown.
     shows_request: bool,
+    /// The id of the request that is on the screen. No key answers another one.
+    drawn_request: Option<String>,
     picker: Option<(Option<String>, Menu)>,
     completion: Option<Menu>,
     files: Option<Vec<String>>,
@@ -104,6 +106,7 @@ impl App {
             other_clients: 0,
             requests: Vec::new(),
             shows_request: false,
+            drawn_request: None,
             picker: None,
             completion: None,
             files: None,
@@ -169,7 +172,8 @@ impl App {
 
     /// A prompt of ours was accepted. It waits, unless its turn began first.
     pub(crate) fn queue(&mut self, request: &str, text: &str) {
-        if self.begun.as_deref() != Some(request) {
+        let is_known = self.queued.iter().any(|(known, _)| known == request);
+        if self.begun.as_deref() != Some(request) && !is_known {
             self.queued.push((request.to_owned(), text.to_owned()));
         }
     }
@@ -185,10 +189,9 @@ impl App {
         self.notice = Some(on_one_line(text));
     }
 
-    /// The next frame of the spinner; whether there is one to show.
-    pub(crate) fn tick(&mut self) -> bool {
+    /// The next frame of the spinner.
+    pub(crate) fn tick(&mut self) {
         self.frame += 1;
-        self.transcript.is_running() || self.waiting.is_some()
     }
 
     /// Handles pasted text.
@@ -231,7 +234,8 @@ impl App {
             KeyCode::Char('g') if control => return Some(UserIntent::Edit),
             KeyCode::Tab if !self.requests.is_empty() => self.shows_request = true,
             KeyCode::Up if key.modifiers.contains(KeyModifiers::ALT) => {
-                return self.queued.last().map(|(request, _)| UserIntent::Unqueue(request.clone()));
+                let last = self.queued.last().cloned();
+                return last.map(|(request, text)| UserIntent::Unqueue(request, text));
             }
             KeyCode::Char('?') if self.composer.is_empty() => self.shows_keys = true,
             _ => {
@@ -242,27 +246,33 @@ impl App {
         None
     }
 
+    /// Whether a turn runs.
+    pub(crate) fn is_working(&self) -> bool {
+        self.transcript.is_running()
+    }
+
     /// Whether this is the prompt whose turn began last.
     pub(crate) fn has_begun(&self, request: &str) -> bool {
         self.begun.as_deref() == Some(request)
     }
 
     /// Puts a prompt that was taken back into the composer.
-    pub(crate) fn take_back(&mut self, request: &str) {
-        let position = self.queued.iter().position(|(known, _)| known == request);
-        if let Some((_, text)) = position.map(|index| self.queued.remove(index)) {
-            let written = self.composer.text().to_owned();
-            self.composer.set(if written.is_empty() { text } else { format!("{text}\n{written}") });
-        }
+    pub(crate) fn take_back(&mut self, request: &str, text: &str) {
+        self.unqueue(request);
+        let written = self.composer.text();
+        let text = if written.is_empty() { text.to_owned() } else { format!("{text}\n{written}") };
+        self.composer.set(text);
     }
 
     /// The live area within this many columns and rows.
-    pub(crate) fn live(&self, width: usize, rows: usize) -> LiveArea {
+    pub(crate) fn live(&mut self, width: usize, rows: usize) -> LiveArea {
+        let shown = self.requests.first().filter(|_| self.shows_request && self.picker.is_none());
+        self.drawn_request = shown.filter(|_| !self.shows_keys).map(|request| request.id.clone());
         let mut area = LiveArea::default();
         let status = self.status(width);
         let (below, cursor) = self.below(width, rows.saturating_sub(2));
         let room = rows.saturating_sub(below.len() + 1);
-        let mut above = self.transcript.live(width);
+        let mut above = self.transcript.live(width, rows);
         above.extend(self.working());
         let others = self.others_queued.iter().map(|(_, text)| ("queued by another client: ", text));
         let ours = self.queued.iter().map(|(_, text)| ("queued: ", text));
@@ -299,7 +309,7 @@ impl App {
         if self.composer.text().trim().is_empty() {
             return None;
         }
-        self.completion = None;
+        (self.completion, self.files) = (None, None);
         Some(UserIntent::Send(self.composer.take()))
     }
 
@@ -309,7 +319,9 @@ impl App {
             self.notice("the request waits; Tab shows it again");
             return None;
         }
-        let answer = self.requests.first_mut()?.key(key)?;
+        let drawn = self.drawn_request.as_deref();
+        let request = self.requests.first_mut().filter(|request| Some(request.id.as_str()) == drawn)?;
+        let answer = request.key(key)?;
         self.requests.remove(0);
         Some(UserIntent::Answer(answer))
     }
@@ -389,6 +401,9 @@ impl App {
                 fits.into_iter().take(50).map(|file| choice(file, "")).collect()
             }
         };
+        if word.kind == WordKind::Command && self.transcript.facts.commands.is_empty() {
+            self.notice("this agent has reported no commands");
+        }
         self.completion = if choices.is_empty() { None } else { Some(Menu::new("", choices, None)) };
         None
     }
@@ -469,5 +484,71 @@ fn fitting(mut parts: Vec<(u8, String)>, width: usize) -> String {
             Some(index) if parts.len() > 1 && width_of(&line) > width => drop(parts.remove(index)),
             _ => return line,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(id: &str) -> PendingRequestMeta {
+        let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+        serde_json::from_value(json!({
+            "questionId": id, "acpxRecordId": "r", "acpxSessionId": "s", "agent": "demo", "title": "Run it",
+            "kind": "execute", "options": [option("yes", "allow_once"), option("no", "reject_once")],
+            "since": "2026-01-01T00:00:00.000Z", "asked": [],
+        }))
+        .unwrap()
+    }
+
+    fn press(app: &mut App, keys: &str) -> Vec<UserIntent> {
+        let key = |letter: char| KeyEvent::from(KeyCode::Char(letter));
+        keys.chars().filter_map(|letter| app.key(key(letter))).collect()
+    }
+
+    fn answered(intents: &[UserIntent]) -> Vec<&str> {
+        let mut ids = Vec::new();
+        for intent in intents {
+            if let UserIntent::Answer(answer) = intent {
+                ids.push(answer.question_id.as_str());
+            }
+        }
+        ids
+    }
+
+    #[test]
+    fn key_answers_only_the_permission_request_that_is_drawn() {
+        let mut app = App::new("demo");
+        app.set_requests(&[request("one"), request("two")]);
+        assert_eq!(answered(&press(&mut app, "y")), [""; 0], "nothing is on the screen yet");
+        app.live(80, 24);
+        assert_eq!(answered(&press(&mut app, "yy")), ["one"]);
+        app.live(80, 24);
+        assert_eq!(answered(&press(&mut app, "nn")), ["two"]);
+    }
+
+    #[test]
+    fn queued_prompt_is_listed_once_even_if_it_is_accepted_again() {
+        let mut app = App::new("demo");
+        app.queue("id", "text");
+        app.queue("id", "text");
+        let lines = app.live(80, 24).lines;
+        let queued = lines.iter().filter(|line| line.to_string().starts_with("queued")).count();
+        let status = lines.last().unwrap().to_string();
+        assert_eq!((queued, status.as_str()), (1, "demo · 1 queued · ? keys"));
+    }
+
+    #[test]
+    fn status_line_leaves_out_what_does_not_fit() {
+        let mut app = App::new("demo");
+        app.set_clients(3);
+        app.queue("id", "text");
+        let status = |app: &mut App, width| app.live(width, 24).lines.last().unwrap().to_string();
+        assert_eq!(status(&mut app, 80), "demo · 1 queued · 2 other clients · ? keys");
+        assert_eq!(status(&mut app, 30), "demo · 1 queued · ? keys");
+        assert_eq!(status(&mut app, 16), "demo · ? keys");
+        assert_eq!(status(&mut app, 6), "demo");
     }
 }

@@ -9,6 +9,8 @@ use crate::output::{clean, width_of};
 
 /// How many earlier prompts are remembered.
 const HISTORY: usize = 200;
+/// How a tab is shown.
+const TAB: &str = "    ";
 /// The mark before the first line.
 const MARK: &str = "> ";
 
@@ -86,10 +88,9 @@ impl Composer {
     /// Inserts text at the cursor. Pasted line breaks of other systems become ours.
     pub(crate) fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let shown: String =
-            text.chars().filter(|character| *character == '\n' || !character.is_control()).collect();
-        self.text.insert_str(self.cursor, &shown);
-        self.cursor += shown.len();
+        let text = clean(&text);
+        self.text.insert_str(self.cursor, &text);
+        self.cursor += text.len();
         self.browsing = None;
     }
 
@@ -173,6 +174,7 @@ impl Composer {
                 used = 0;
                 continue;
             }
+            let grapheme = if grapheme == "\t" { TAB } else { grapheme };
             if used + width_of(grapheme) > room {
                 rows.push(String::new());
                 used = 0;
@@ -319,6 +321,16 @@ mod tests {
 
     fn with_cursor(composer: &Composer) -> String {
         format!("{}|{}", &composer.text[..composer.cursor], &composer.text[composer.cursor..])
+    }
+
+    #[test]
+    fn pasted_tabs_are_kept_and_shown_as_spaces() {
+        let mut composer = Composer::default();
+        composer.insert("all:\r\n\tcc a.c\u{1b}");
+        assert_eq!(composer.text(), "all:\n\tcc a.c");
+        let (lines, cursor) = composer.lines(40, 8);
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!((lines, cursor), (vec!["> all:".to_owned(), "      cc a.c".to_owned()], (1, 12)));
     }
 
     #[test]

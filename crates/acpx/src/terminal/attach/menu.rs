@@ -1,6 +1,6 @@
 //! A list to choose from, and a permission request with everything that it would do.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use acpx_core::model::narrowest;
 use acpx_core::protocol::{AnswerParams, OptionMeta, PendingRequestMeta};
@@ -8,8 +8,8 @@ use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 
-use super::tool_entry::{Detail, diff};
-use crate::output::{FormReply, TerminalForm, cut_end, on_one_line, request_details};
+use super::tool_entry::diff;
+use crate::output::{Detail, FormReply, TerminalForm, cut_end, on_one_line, request_details};
 use crate::terminal::attach::composer::Composer;
 use crate::terminal::render::wrap::{Prefix, wrap};
 
@@ -109,6 +109,8 @@ pub(crate) struct RequestMenu {
     top: usize,
     /// How far the details can be scrolled, and by how much at a time, as drawn last.
     scroll: Cell<(usize, usize)>,
+    /// The lines of title and details as drawn last, with their width: a diff may be long.
+    body_lines: RefCell<(usize, Vec<Line<'static>>)>,
 }
 
 enum RequestBody {
@@ -138,7 +140,7 @@ impl RequestMenu {
             let menu = Menu { is_numbered: true, ..menu };
             (
                 format!("{title}{kind}"),
-                request_details(request),
+                request_details(request, Detail::Whole),
                 RequestBody::Permission(menu, request.options.clone()),
             )
         };
@@ -158,6 +160,7 @@ impl RequestMenu {
             problem: String::new(),
             top: 0,
             scroll: Cell::default(),
+            body_lines: RefCell::default(),
         }
     }
 
@@ -204,8 +207,9 @@ impl RequestMenu {
                     input.key(key);
                     return None;
                 }
-                let typed = input.take();
-                match form.reply(&typed) {
+                // The next field must not recall what was typed here: it may be a secret.
+                let typed = std::mem::take(input);
+                match form.reply(typed.text()) {
                     FormReply::Answer(answer) => {
                         let approve = answer["action"] == "accept";
                         let content = answer["content"].as_object().cloned();
@@ -224,18 +228,25 @@ impl RequestMenu {
         }
     }
 
+    /// Lays out title and details, unless they are for this width.
+    fn wrap_body(&self, width: usize) {
+        let mut drawn = self.body_lines.borrow_mut();
+        if drawn.0 != width {
+            let title = wrap(&[self.title.clone().bold()], &Prefix::default(), width);
+            let title = title.into_iter().filter(|_| !self.title.is_empty());
+            *drawn = (width, title.chain(diff(&self.details, width, Detail::Whole)).collect());
+        }
+    }
+
     /// Its lines in a frame, and the cursor of a form.
     pub(crate) fn lines(&self, width: usize, most: usize) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
         let inner = width.saturating_sub(2).max(8);
-        let mut body: Vec<Line<'static>> = Vec::new();
-        if !self.title.is_empty() {
-            body.extend(wrap(&[self.title.clone().bold()], &Prefix::default(), inner));
-        }
-        body.extend(diff(&self.details, inner, Detail::Whole));
+        self.wrap_body(inner);
+        let all = &self.body_lines.borrow().1;
         let (end, cursor) = match &self.body {
             RequestBody::Permission(menu, _) => {
                 let mut lines = menu.lines(inner);
-                lines.push(Line::from("Enter or a number chooses · Esc decides later".dim()));
+                lines.push(Line::from("Esc decides later · Enter or a number chooses".dim()));
                 (lines, None)
             }
             RequestBody::Form(form, input) => {
@@ -255,15 +266,16 @@ impl RequestMenu {
         };
         // The options are always in view; a long command or diff is scrolled above them.
         let room = most.saturating_sub(end.len() + 2).max(2);
-        if body.len() > room {
-            let (count, shown) = (body.len(), room - 1);
+        let body = if all.len() > room {
+            let (count, shown) = (all.len(), room - 1);
             let top = self.top.min(count - shown);
             self.scroll.set((count - shown, shown));
-            body = body.split_off(top);
-            body.truncate(shown);
             let place = format!("lines {}–{} of {count} · PgUp, PgDn", top + 1, top + shown);
-            body.push(Line::from(place.dim()));
-        }
+            let in_view = all.iter().skip(top).take(shown).cloned();
+            in_view.chain([Line::from(place.dim())]).collect()
+        } else {
+            all.clone()
+        };
         let heading = match &self.body {
             RequestBody::Permission(..) => " permission request ",
             RequestBody::Form(..) => " form ",

@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 mod composer;
+pub(crate) mod files;
 mod menu;
 pub(crate) mod pager;
 pub(crate) mod screen;

@@ -27,6 +27,12 @@ impl Pager {
         pager
     }
 
+    /// The same text for another width: the same part of it stays in view.
+    pub(crate) fn set_lines(&mut self, lines: Vec<Line<'static>>) {
+        self.top = self.top * lines.len() / self.lines.len().max(1);
+        self.lines = lines;
+    }
+
     /// The screen has another height now.
     pub(crate) fn resize(&mut self, rows: u16) {
         self.rows = usize::from(rows).saturating_sub(1).max(1);
@@ -52,21 +58,28 @@ impl Pager {
     }
 
     /// Draws the screen.
-    pub(crate) fn draw(&self, out: &mut impl Write, columns: u16, has_colour: bool) -> io::Result<()> {
+    pub(crate) fn draw(&self, out: &mut impl Write, columns: u16, has_color: bool) -> io::Result<()> {
         let columns = usize::from(columns);
         queue!(out, MoveTo(0, 0), Clear(ClearType::All))?;
         for line in self.lines.iter().skip(self.top).take(self.rows) {
-            write_line(out, line, columns, has_colour)?;
+            write_line(out, line, columns, has_color)?;
             out.write_all(b"\r\n")?;
         }
         queue!(out, MoveTo(0, u16::try_from(self.rows).unwrap_or(u16::MAX)))?;
         let end = (self.top + self.rows).min(self.lines.len());
         let status = format!(
-            "lines {}–{end} of {} · arrows, PgUp, PgDn, g, G · q closes",
+            "lines {}–{end} of {} · q closes · arrows, PgUp, PgDn, g, G",
             self.top + 1,
             self.lines.len()
         );
-        write_line(out, &Line::from(status.dim()), columns, has_colour)?;
+        write_line(out, &Line::from(status.dim()), columns, has_color)?;
         out.flush()
     }
+}
+
+/// Draws how much of the conversation is read.
+pub(crate) fn draw_progress(out: &mut impl Write, percent: u64) -> io::Result<()> {
+    queue!(out, MoveTo(0, 0), Clear(ClearType::All))?;
+    write!(out, "reading the conversation: {percent} % · any key stops")?;
+    out.flush()
 }

@@ -36,15 +36,15 @@ pub(crate) struct InlineScreen<W> {
     cursor_line: usize,
     /// The live area that is on the screen.
     last: Option<LiveArea>,
-    /// Whether colours are used.
-    has_colour: bool,
+    /// Whether colour is used.
+    has_color: bool,
 }
 
 impl<W: Write> InlineScreen<W> {
     /// A screen that begins at the cursor, which must be at the beginning of a line.
-    pub(crate) fn new(out: W, size: (u16, u16), has_colour: bool) -> Self {
+    pub(crate) fn new(out: W, size: (u16, u16), has_color: bool) -> Self {
         let mut screen =
-            Self { out, columns: 1, rows: 1, drawn: Vec::new(), cursor_line: 0, last: None, has_colour };
+            Self { out, columns: 1, rows: 1, drawn: Vec::new(), cursor_line: 0, last: None, has_color };
         screen.set_size(size);
         screen
     }
@@ -76,7 +76,7 @@ impl<W: Write> InlineScreen<W> {
         queue!(self.out, BeginSynchronizedUpdate, Hide)?;
         self.go_to_top()?;
         for line in finished {
-            write_line(&mut self.out, line, usize::MAX, self.has_colour)?;
+            write_line(&mut self.out, line, usize::MAX, self.has_color)?;
             self.out.write_all(b"\r\n")?;
         }
         // The end of a live area that is too high is what matters: the composer and its cursor.
@@ -87,7 +87,7 @@ impl<W: Write> InlineScreen<W> {
             if index > 0 {
                 self.out.write_all(b"\r\n")?;
             }
-            write_line(&mut self.out, line, self.columns, self.has_colour)?;
+            write_line(&mut self.out, line, self.columns, self.has_color)?;
         }
         self.cursor_line = shown.len().saturating_sub(1);
         if let Some((cursor_line, column)) = live.cursor {
@@ -133,20 +133,20 @@ pub(super) fn write_line(
     out: &mut impl Write,
     line: &Line<'_>,
     columns: usize,
-    has_colour: bool,
+    has_color: bool,
 ) -> io::Result<()> {
     let mut left = columns;
     for span in &line.spans {
         let style = line.style.patch(span.style);
         let text = cut(span, left);
         left -= width_of(text).min(left);
-        // A text may be an agent's, the name of a file, or a stored prompt. Whatever it is, it controls no terminal.
+        // A text may be an agent's, the name of a file, or a stored prompt. None of them controls the terminal.
         let text: Cow<'_, str> = if text.contains(char::is_control) {
             text.chars().filter(|character| !character.is_control()).collect()
         } else {
             text.into()
         };
-        if has_colour && style != Style::default() {
+        if has_color && style != Style::default() {
             queue!(out, PrintStyledContent(StyledContent::new(style.into_crossterm(), text)))?;
         } else {
             out.write_all(text.as_bytes())?;

@@ -50,6 +50,11 @@ impl SessionChoices {
         }
     }
 
+    /// Whether the agent has offered something.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.modes.is_empty() || !self.options.is_empty()
+    }
+
     /// A menu of the modes.
     pub(super) fn mode_menu(&self) -> Option<Menu> {
         let modes = Some(&self.modes).filter(|modes| !modes.is_empty());

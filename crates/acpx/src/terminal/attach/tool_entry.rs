@@ -6,28 +6,13 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use serde_json::{Map, Value};
 
-use crate::output::{clean, command_line, first_named, on_one_line, unified_diff};
+use crate::output::{Detail, clean, command_line, first_named, on_one_line, unified_diff, without_fence};
 use crate::terminal::render::wrap::{Prefix, wrap, wrap_code};
 
-/// How much of a tool call is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Detail {
-    /// The last lines of its output, because errors are at the end, and the beginning of its diff.
-    #[default]
-    Short,
-    /// Everything.
-    Whole,
-}
-
-impl Detail {
-    fn output_lines(self) -> usize {
-        if self == Self::Short { 8 } else { usize::MAX }
-    }
-
-    fn diff_lines(self) -> usize {
-        if self == Self::Short { 40 } else { usize::MAX }
-    }
-}
+/// How many lines of an output are shown: the last ones, because errors are at the end.
+const OUTPUT_LINES: usize = 8;
+/// How many lines of a diff are shown.
+const DIFF_LINES: usize = 40;
 
 /// A tool call with its merged fields.
 #[derive(Debug, Default)]
@@ -56,7 +41,7 @@ impl ToolEntry {
         is_over: bool,
         detail: Detail,
     ) -> Vec<Line<'static>> {
-        let (mark, colour) = match self.text("status") {
+        let (mark, color) = match self.text("status") {
             Some("completed") => ("✓", Color::Green),
             Some("failed") => ("✗", Color::Red),
             _ if is_over => ("–", Color::DarkGray),
@@ -64,7 +49,7 @@ impl ToolEntry {
         };
         let title = self.text("title").or_else(|| self.text("toolCallId")).unwrap_or("tool");
         let title = on_one_line(title);
-        let prefix = Prefix { first: vec![mark.fg(colour), " ".into()], rest: vec!["  ".into()] };
+        let prefix = Prefix { first: vec![mark.fg(color), " ".into()], rest: vec!["  ".into()] };
         let mut lines = wrap(&[title.clone().bold()], &prefix, width);
         let input = self.fields.get("rawInput");
         let command = input.and_then(command_line);
@@ -92,7 +77,7 @@ impl ToolEntry {
             match text("type") {
                 Some("diff") => {
                     let (path, new) = (text("path").unwrap_or("-"), text("newText").unwrap_or_default());
-                    lines.extend(diff(&unified_diff(path, text("oldText"), new), width, detail));
+                    lines.extend(diff(&unified_diff(path, text("oldText"), new, detail), width, detail));
                 }
                 Some("terminal") => {
                     let terminal = text("terminalId").and_then(|id| terminals.get(id));
@@ -102,7 +87,7 @@ impl ToolEntry {
                 }
                 Some("content") => {
                     let words = item.get("content").map_or_else(String::new, block_words);
-                    lines.extend(output(without_fence(&words), width, detail));
+                    lines.extend(output(without_fence(words.trim()), width, detail));
                 }
                 _ => {}
             }
@@ -115,7 +100,7 @@ impl ToolEntry {
 fn output(text: &str, width: usize, detail: Detail) -> Vec<Line<'static>> {
     let text = clean(text.trim_end()).replace('\t', "    ");
     let all: Vec<&str> = text.lines().collect();
-    let skipped = all.len().saturating_sub(detail.output_lines());
+    let skipped = all.len().saturating_sub(detail.limit(OUTPUT_LINES, usize::MAX));
     let more = (skipped > 0).then(|| format!("… {skipped} lines above"));
     let shown = all.into_iter().skip(skipped);
     let lines = more.iter().map(String::as_str).chain(shown);
@@ -125,7 +110,8 @@ fn output(text: &str, width: usize, detail: Detail) -> Vec<Line<'static>> {
 /// A diff, with colours; without the lines that only name the file if the title does.
 pub(super) fn diff(unified: &str, width: usize, detail: Detail) -> Vec<Line<'static>> {
     let all: Vec<&str> = unified.lines().collect();
-    let more = all.len().saturating_sub(detail.diff_lines());
+    let most = detail.limit(DIFF_LINES, usize::MAX);
+    let more = all.len().saturating_sub(most);
     let line = |line: &&str| {
         let style = match line.chars().next() {
             _ if line.starts_with("---") || line.starts_with("+++") => dim(),
@@ -136,7 +122,7 @@ pub(super) fn diff(unified: &str, width: usize, detail: Detail) -> Vec<Line<'sta
         };
         indented("", &clean(line).replace('\t', "    "), style, width)
     };
-    let mut lines: Vec<Line<'static>> = all.iter().take(detail.diff_lines()).flat_map(line).collect();
+    let mut lines: Vec<Line<'static>> = all.iter().take(most).flat_map(line).collect();
     if more > 0 {
         lines.extend(indented("", &format!("… {more} more lines"), dim(), width));
     }
@@ -150,15 +136,6 @@ fn indented(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'sta
 
 fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
-}
-
-/// Text without the fence that some agents put around a tool's output.
-fn without_fence(text: &str) -> &str {
-    let Some((first, rest)) = text.trim().split_once('\n') else { return text };
-    match rest.strip_suffix("```") {
-        Some(inner) if first.starts_with("```") => inner,
-        _ => text,
-    }
 }
 
 #[cfg(test)]

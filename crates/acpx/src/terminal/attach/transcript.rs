@@ -14,10 +14,11 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::tool_entry::{Detail, ToolEntry};
+use super::tool_entry::ToolEntry;
+use crate::error::cli_hint;
 use crate::output::{
-    AgentRequest, MessageKey, MessageTracker, RequestOutcome, RequestSubject, UnansweredRequests,
-    UpdateReader, clean, cut_end, detail_of_fact, knows_before, on_one_line, prompt_of_event,
+    AgentRequest, Detail, MessageKey, MessageTracker, RequestOutcome, RequestSubject, UnansweredRequests,
+    UpdateReader, clean, cut_end, detail_of_fact, knows_before, on_one_line, prompt_of_event, stop_words,
 };
 use crate::terminal::render::markdown;
 use crate::terminal::render::wrap::{Prefix, wrap};
@@ -45,8 +46,6 @@ pub(crate) struct ConversationView {
 pub(crate) struct SessionFacts {
     /// Its context and its cost.
     pub(crate) usage: Option<SessionUsage>,
-    /// The session's title.
-    pub(crate) title: Option<String>,
     /// Its commands, with their descriptions.
     pub(crate) commands: Vec<(String, String)>,
     /// The prompts that were sent, in order.
@@ -154,16 +153,26 @@ impl ConversationView {
         lines
     }
 
-    /// The lines that are not finished.
-    pub(crate) fn live(&self, width: usize) -> Vec<Line<'static>> {
-        let (mut lines, mut last) = (Vec::new(), self.printed);
-        for entry in &self.entries {
+    /// The last of the lines that are not finished: at least so many if there are, and no entry before them is laid
+    /// out.
+    pub(crate) fn live(&self, width: usize, rows: usize) -> Vec<Line<'static>> {
+        let mut blocks: Vec<(Spacing, Vec<Line<'static>>)> = Vec::new();
+        let mut count = 0;
+        for entry in self.entries.iter().rev() {
+            if count >= rows {
+                break;
+            }
             let shown = entry.lines(&self.terminals, width, self.detail);
             if !shown.is_empty() {
-                separate(&mut lines, last, entry.spacing());
-                lines.extend(shown);
-                last = Some(entry.spacing());
+                count += shown.len();
+                blocks.push((entry.spacing(), shown));
             }
+        }
+        let (mut lines, mut last) = (Vec::new(), self.printed);
+        for (spacing, shown) in blocks.into_iter().rev() {
+            separate(&mut lines, last, spacing);
+            lines.extend(shown);
+            last = Some(spacing);
         }
         lines
     }
@@ -221,13 +230,9 @@ impl ConversationView {
             Update::Compaction { status, .. } if *status == *"completed" => {
                 self.note("the agent remembers a summary of what came before");
             }
-            Update::Usage { mut usage, cost_stands } => {
-                if cost_stands {
-                    usage.cost = usage.cost.or_else(|| self.facts.usage.take()?.cost);
-                }
-                self.facts.usage = Some(usage);
+            Update::Usage { usage, cost_stands } => {
+                self.facts.usage = Some(usage.after(self.facts.usage.as_ref(), cost_stands));
             }
-            Update::Title(title) => self.facts.title = title.map(|title| on_one_line(&title)),
             _ => {}
         }
     }
@@ -299,11 +304,14 @@ impl ConversationView {
                 }
                 match (error, stop_reason.as_deref()) {
                     (Some(error), _) => {
-                        let text = on_one_line(&format!("{}: {}", error.code, error.message));
+                        let text = on_one_line(&format!("error: {}", error.message));
                         self.push(TranscriptEntry::Note(text, Style::new().fg(Color::Red)));
+                        if let Some(hint) = cli_hint(&error.code, error.code.hint()) {
+                            self.note(&format!("hint: {hint}"));
+                        }
                     }
                     (None, Some("end_turn") | None) => {}
-                    (None, Some(reason)) => self.note(&on_one_line(&reason.replace('_', " "))),
+                    (None, reason) => self.note(&on_one_line(&stop_words(reason))),
                 }
                 // An empty note ends the last entry of the turn.
                 self.push(TranscriptEntry::Note(String::new(), Style::new()));
@@ -313,6 +321,7 @@ impl ConversationView {
                     format!("{}: from here on the agent {}", on_one_line(reason), knows_before(*carried));
                 self.push(TranscriptEntry::Note(text, Style::new().fg(Color::Yellow)));
             }
+            Fact::Restored { .. } => self.note("the agent was started again and has the session"),
             Fact::SessionReturned { .. } => self.note("the agent returned to an earlier session"),
             Fact::Closed {} => self.note("the session is closed; a prompt opens it again"),
             Fact::AgentEnded { .. } if self.running.is_none() => {}
@@ -340,6 +349,11 @@ impl ConversationView {
         let command = |command: &Value| (text(command, "name"), text(command, "description"));
         self.facts.commands = listed.into_iter().flatten().map(command).collect();
     }
+}
+
+/// A terminal that is not told where its tab stops are cannot show tabs.
+fn without_tabs(text: &str) -> String {
+    text.replace('\t', "    ")
 }
 
 /// Adds a blank line where one belongs.
@@ -372,14 +386,16 @@ impl TranscriptEntry {
                 let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
                 let prefix = Prefix { first: vec!["> ".bold().cyan(), label.dim()], rest: vec!["  ".into()] };
                 let mut lines: Vec<Line<'static>> = Vec::new();
-                for (index, line) in text.trim_end().lines().enumerate() {
+                for (index, line) in without_tabs(text.trim_end()).lines().enumerate() {
                     let rest = Prefix { first: prefix.rest.clone(), rest: prefix.rest.clone() };
                     let prefix = if index == 0 { &prefix } else { &rest };
                     lines.extend(wrap(&[line.to_owned().cyan()], prefix, width));
                 }
                 lines
             }
-            Self::Words { text, printed } => markdown::render(text[*printed..].trim_end(), width),
+            Self::Words { text, printed } => {
+                markdown::render(&without_tabs(text[*printed..].trim_end()), width)
+            }
             Self::Thought(text) => {
                 let text = match detail {
                     Detail::Short => cut_end(on_one_line(text).trim(), width),
@@ -469,14 +485,14 @@ pub(super) mod tests {
             texts(&transcript.take_finished(40)),
             ["> hello", "", "Hm, let me see.", "", "First block."]
         );
-        assert_eq!(texts(&transcript.live(40)), ["", "Sec"]);
+        assert_eq!(texts(&transcript.live(40, 20)), ["", "Sec"]);
         transcript.event(&chunk("agent_message_chunk", "ond."));
         assert_eq!(texts(&transcript.take_finished(40)), [""; 0]);
-        assert_eq!(texts(&transcript.live(40)), ["", "Second."]);
+        assert_eq!(texts(&transcript.live(40, 20)), ["", "Second."]);
         transcript.event(&fact(&json!({ "fact": "turn_ended", "turn": 1, "stopReason": "end_turn" })));
         assert_eq!(texts(&transcript.take_finished(40)), ["", "Second."]);
         assert!(!transcript.is_running());
-        assert_eq!(texts(&transcript.live(40)), [""; 0]);
+        assert_eq!(texts(&transcript.live(40, 20)), [""; 0]);
     }
 
     #[test]
@@ -487,14 +503,14 @@ pub(super) mod tests {
             .event(&update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a" })));
         transcript.event(&chunk("agent_message_chunk", "Meanwhile."));
         assert_eq!(texts(&transcript.take_finished(40)), [""; 0]);
-        assert_eq!(texts(&transcript.live(40)), ["● Read a", "", "Meanwhile."]);
+        assert_eq!(texts(&transcript.live(40, 20)), ["● Read a", "", "Meanwhile."]);
         transcript.event(&update(&json!({
             "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed",
         })));
         assert_eq!(texts(&transcript.take_finished(40)), ["✓ Read a"]);
         let error = json!({ "code": "AGENT_EXITED", "message": "it ended" });
         transcript.event(&fact(&json!({ "fact": "turn_ended", "turn": 1, "error": error })));
-        let expected = ["", "Meanwhile.", "", "AGENT_EXITED: it ended"];
+        let expected = ["", "Meanwhile.", "", "error: it ended"];
         assert_eq!(texts(&transcript.take_finished(40)), expected);
     }
 

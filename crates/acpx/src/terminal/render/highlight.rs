@@ -14,28 +14,28 @@ const MAX_LINE: usize = 2048;
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_newlines);
 
 /// The scopes that have a colour. The innermost scope that has one wins.
-static COLOURS: LazyLock<Vec<(Scope, Style)>> = LazyLock::new(|| {
+static COLORS: LazyLock<Vec<(Scope, Style)>> = LazyLock::new(|| {
     let dim = Style::new().add_modifier(Modifier::DIM);
-    let colour = |colour| Style::new().fg(colour);
+    let color = |color| Style::new().fg(color);
     let rows = [
         ("comment", dim),
-        ("string", colour(Color::Green)),
-        ("constant", colour(Color::Cyan)),
+        ("string", color(Color::Green)),
+        ("constant", color(Color::Cyan)),
         ("keyword.operator", Style::new()),
-        ("keyword", colour(Color::Magenta)),
-        ("storage", colour(Color::Magenta)),
-        ("entity.name.function", colour(Color::Blue)),
-        ("support.function", colour(Color::Blue)),
-        ("entity.name.type", colour(Color::Yellow)),
-        ("entity.name.class", colour(Color::Yellow)),
-        ("entity.name.struct", colour(Color::Yellow)),
-        ("entity.name.tag", colour(Color::Blue)),
-        ("support.type", colour(Color::Yellow)),
-        ("support.class", colour(Color::Yellow)),
-        ("markup.inserted", colour(Color::Green)),
-        ("markup.deleted", colour(Color::Red)),
+        ("keyword", color(Color::Magenta)),
+        ("storage", color(Color::Magenta)),
+        ("entity.name.function", color(Color::Blue)),
+        ("support.function", color(Color::Blue)),
+        ("entity.name.type", color(Color::Yellow)),
+        ("entity.name.class", color(Color::Yellow)),
+        ("entity.name.struct", color(Color::Yellow)),
+        ("entity.name.tag", color(Color::Blue)),
+        ("support.type", color(Color::Yellow)),
+        ("support.class", color(Color::Yellow)),
+        ("markup.inserted", color(Color::Green)),
+        ("markup.deleted", color(Color::Red)),
         ("meta.diff.header", dim),
-        ("meta.diff.range", colour(Color::Cyan)),
+        ("meta.diff.range", color(Color::Cyan)),
     ];
     rows.into_iter().filter_map(|(name, style)| Some((Scope::new(name).ok()?, style))).collect()
 });
@@ -87,8 +87,8 @@ fn push(spans: &mut Vec<Span<'static>>, text: &str, stack: &ScopeStack) {
     if text.is_empty() {
         return;
     }
-    let colour = |scope: &Scope| COLOURS.iter().find(|(known, _)| known.is_prefix_of(*scope));
-    let style = stack.as_slice().iter().rev().find_map(colour).map_or_else(Style::new, |(_, style)| *style);
+    let color = |scope: &Scope| COLORS.iter().find(|(known, _)| known.is_prefix_of(*scope));
+    let style = stack.as_slice().iter().rev().find_map(color).map_or_else(Style::new, |(_, style)| *style);
     spans.push(Span::styled(text.to_owned(), style));
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_of_a_known_language_has_colours_and_loses_no_character() {
+    fn code_of_a_known_language_has_colors_and_loses_no_character() {
         let text = "// note\nfn main() {\n    let x = \"y\";\n}\n";
         let lines = code("rust", text);
         let joined: Vec<String> =
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_language_and_very_long_code_have_no_colours() {
+    fn unknown_language_and_very_long_code_have_no_colors() {
         let long = "let x = 1;\n".repeat(7000);
         for (language, text) in [("klingon", "let x"), ("", "let x"), ("rust", long.as_str())] {
             let lines = code(language, text);

@@ -245,7 +245,10 @@ fn prompt_that_waited_too_long_in_the_queue_blames_no_login() {
     first.wait_for("Waiting until cancelled.");
     let second = place.acpx(&["--timeout", "4", "demo", "second"]);
     assert!(second.err.contains("[acpx] the prompt is queued behind earlier turns;"), "{second:?}");
-    let hint = "hint: acpx status -s ID shows what it waited for, and acpx cancel -s ID stops a turn that came before it; or give it more time with --timeout\n";
+    let id = place.json(&["demo", "status"])["acpxRecordId"].as_str().unwrap().to_owned();
+    let hint = format!(
+        "hint: acpx status -s {id} shows what it waited for, and acpx cancel -s {id} stops a turn that came before it; or give it more time with --timeout\n"
+    );
     let words =
         "[error] QUEUE_TIMEOUT: the prompt waited behind turn 1 until its time was over, and was not sent\n";
     assert!(second.out.ends_with(&format!("{words}{hint}")), "{second:?}");

@@ -40,10 +40,14 @@ fn queued_prompts_are_listed_and_dropped_by_id() {
     };
     assert_eq!(prompts, [row(0, "first…"), row(1, "second"), row(2, "third")]);
     assert_eq!(place.ok(&["--format", "quiet", "queue"]), format!("{}\n", ids.join("\n")));
-    for (filter, shown) in [("api", 3), ("other", 0)] {
+    place.ok(&["demo", "sessions", "new", "-s", "other"]);
+    let id = session["acpxRecordId"].as_str().unwrap();
+    for (filter, shown) in [("api", 3), ("@2", 3), (&id[..16], 3), ("other", 0), ("@last", 0)] {
         let listed = place.json(&["queue", "list", filter]);
         assert_eq!(listed["prompts"].as_array().unwrap().len(), shown, "{filter}");
     }
+    assert_eq!(place.acpx(&["queue", "list", "nosuch"]).code, Some(4));
+    assert_eq!(place.acpx(&["queue", "drop", "--all", "-s", "nosuch"]).code, Some(4));
     let dropped = place.json(&["queue", "drop", &ids[1]]);
     assert_eq!(dropped, json!({ "action": "queue_dropped", "requestIds": [ids[1]] }));
     assert_eq!(place.ok(&["queue", "drop", &ids[0]]), format!("dropped {}\n", ids[0]));

@@ -14,15 +14,15 @@ fn place() -> Place {
 #[test]
 fn spinner_appears_while_the_agent_is_awaited_and_leaves_no_trace() {
     let place = place();
-    let mut terminal = OnTerminal::start(&place.command(&["demo", "wait 1500"]));
+    let mut terminal = OnTerminal::start(&place.command(&["demo", "wait 3000"]));
     let rows = terminal.wait_until("the spinner", |rows| {
-        rows.last().is_some_and(|row| row.contains(" waiting for demo · 1 s"))
+        rows.last().is_some_and(|row| row.contains(" waiting for demo · "))
     });
-    assert!(rows.iter().any(|row| row == "Waiting 1500 ms."), "{rows:#?}");
+    assert!(rows.iter().any(|row| row == "Waiting 3000 ms."), "{rows:#?}");
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     let rows = terminal.rows();
     assert!(!rows.concat().contains("waiting for"), "{rows:#?}");
-    assert!(rows.last().unwrap().starts_with("done in 1."), "{rows:#?}");
+    assert!(rows.last().unwrap().starts_with("done in "), "{rows:#?}");
 }
 
 #[test]
