@@ -16,12 +16,12 @@ const NARROW: usize = 24;
 const SHORT: &str = "\
 acpx keeps sessions with coding agents. They outlive the terminal and the agent.
 
+  acpx                            pick one of all sessions
   acpx claude                     open the session of this directory
   acpx claude 'fix the tests'     prompt it; it is created if there is none
   acpx claude -s api 'add it'     prompt the session named api
   git diff | acpx claude 'why?'   send words with the content of a pipe
   acpx exec 'what is this?'       one prompt to the default agent, not stored
-  acpx sessions                   list the sessions
 ";
 
 const SHORT_FLAGS: &str = "
@@ -89,7 +89,10 @@ pub(super) fn agent(name: &str) -> String {
         format!("  acpx {words:width$}   {meaning}\n")
     });
     let config = "ACPX_HOME/config.json (default ~/.acpx/config.json) can give it another command.";
-    format!("{what}\n\n{start}\n{config}\n\n{}\nacpx --help lists the commands and flags.\n", rows.concat())
+    let words =
+        if name == agents::DEMO { "acpx demo-agent --help lists the words it reacts to.\n" } else { "" };
+    let end = format!("{words}acpx --help lists the commands and flags.\n");
+    format!("{what}\n\n{start}\n{config}\n\n{}\n{end}", rows.concat())
 }
 
 /// A page with lines of at most this many columns. Rows keep their second column.

@@ -11,7 +11,7 @@ use crossterm::event::{Event, KeyEventKind};
 use super::attach;
 use super::sessions::list::{page, real};
 use super::sessions::new;
-use crate::cli::CliOptions;
+use crate::cli::{AgentChoice, CliOptions};
 use crate::error::{CliError, CliExit};
 use crate::output::{self, SessionRow, TableView, screen, session_table, terminal_size};
 use crate::session::host_locator::block_on;
@@ -31,10 +31,12 @@ pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
     let mut options = CliOptions::default();
     let settings = config.of_any_agent(&options)?;
     takeover::first(&settings, ImportScope::Any)?;
-    match block_on(pick(&settings))? {
+    let has_default = config.get().is_ok_and(|config| config.default_agent.is_some());
+    match block_on(pick(&settings, has_default))? {
         PickedSession::None => return Ok(CliExit::Success.into()),
         PickedSession::Kept(id) => options.session = SessionName::new(id.as_str()).ok(),
-        PickedSession::New => {
+        PickedSession::New(agent) => {
+            options.agent = agent.map_or(AgentChoice::Default, AgentChoice::Named);
             let settings = CommandSettings::new(&options, config.get()?)?;
             if !block_on(may_replace(&settings))? {
                 return Ok(CliExit::Success.into());
@@ -49,7 +51,8 @@ pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
 /// What was picked.
 enum PickedSession {
     None,
-    New,
+    /// A new session with this agent, or else the default one.
+    New(Option<String>),
     Kept(RecordId),
 }
 
@@ -68,13 +71,17 @@ async fn may_replace(settings: &CommandSettings) -> Result<bool, CliError> {
     Ok(terminal.confirm(output::REPLACE_QUESTION).await)
 }
 
-async fn pick(settings: &CommandSettings) -> Result<PickedSession, CliError> {
+async fn pick(settings: &CommandSettings, has_default: bool) -> Result<PickedSession, CliError> {
     let here = real(settings.cwd.as_path(), Path::new(""))?;
     let (rows, is_cut) = page(&RecordFilter::default(), &here, READ).await?;
     let home = std::env::home_dir();
     let now = Timestamp::since_1970(since_1970());
     let view = TableView { here: here.as_path(), home: home.as_deref(), now };
-    let picker = SessionPicker::new(&rows, session_table(&rows, view), &settings.agent.label(), is_cut);
+    // Unless the configuration names one, a new session is with the agent that was used last.
+    let last = rows.iter().max_by_key(|row| row.record.updated_at).filter(|_| !has_default);
+    let agent = last.and_then(|row| row.record.agent.name.clone());
+    let label = agent.clone().map_or_else(|| settings.agent.label(), Into::into);
+    let picker = SessionPicker::new(&rows, session_table(&rows, view), &label, is_cut);
     let has_color = settings.mode.has_color();
     crossterm::style::force_color_output(has_color);
     let mut terminal = RawTerminal::enter()?;
@@ -84,7 +91,7 @@ async fn pick(settings: &CommandSettings) -> Result<PickedSession, CliError> {
     drop(terminal);
     Ok(match choice? {
         PickerChoice::Leave => PickedSession::None,
-        PickerChoice::New => PickedSession::New,
+        PickerChoice::New => PickedSession::New(agent),
         PickerChoice::Open(index) => {
             let id = |row: &SessionRow| PickedSession::Kept(row.record.id.clone());
             rows.get(index).map_or(PickedSession::None, id)

@@ -145,11 +145,13 @@ impl DemoTurn {
         let id = self.next_tool();
         let report = || ToolReport::new(id.clone());
         let call = report().title("Edit notes.txt").kind(ToolCallKind::Edit).status(ToolCallStatus::Pending);
+        // The person who decides sees the change.
+        let call = call.output(self.edit());
         match self.ask(call).await? {
             Ok(()) => {
                 self.send_update(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress)))
                     .await;
-                let done = report().status(ToolCallStatus::Completed).output(self.edit());
+                let done = report().status(ToolCallStatus::Completed);
                 self.send_update(UpdateBody::tool_call_update(done)).await;
                 self.send_text("The edit was made.\n").await;
             }

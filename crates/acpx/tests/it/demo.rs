@@ -132,7 +132,12 @@ async fn permission_is_requested_before_the_edit_and_each_outcome_is_honoured() 
     for (number, (outcome, statuses, text, stop_reason)) in table.into_iter().enumerate() {
         let id = client.send("session/prompt", prompt(&session, "permission")).await;
         let tool = format!("call-{}-1", number + 1);
-        let call = json!({ "toolCallId": tool, "title": "Edit notes.txt", "kind": "edit" });
+        let diff = json!({
+            "type": "diff", "path": "/work/notes.txt", "oldText": "one note: all is well\n",
+            "newText": "one note: all is well\nanother note: it was edited\n",
+        });
+        let call =
+            json!({ "toolCallId": tool, "title": "Edit notes.txt", "kind": "edit", "content": [diff] });
         let mut told = call.clone();
         told["sessionUpdate"] = json!("tool_call");
         assert_eq!(client.next_update().await, told);

@@ -176,9 +176,17 @@ impl Client {
         let prompt = self.prompt(session, "permission");
         let (before, request) = self.editor.hear_method("session/request_permission");
         assert_eq!(kinds(&before), ["tool_call"]);
+        let old = "one note: all is well\n";
+        let diff = json!({
+            "type": "diff", "path": format!("{}/notes.txt", self.work.as_str().unwrap()),
+            "oldText": old, "newText": format!("{old}another note: it was edited\n"),
+        });
+        let tool_call = json!({
+            "toolCallId": call, "kind": "edit", "status": "pending", "title": "Edit notes.txt", "content": [diff],
+        });
         let expected = json!({
             "sessionId": session,
-            "toolCall": { "toolCallId": call, "kind": "edit", "status": "pending", "title": "Edit notes.txt" },
+            "toolCall": tool_call,
             "options": [
                 { "optionId": "allow", "name": "Allow", "kind": "allow_once" },
                 { "optionId": "reject", "name": "Reject", "kind": "reject_once" },
