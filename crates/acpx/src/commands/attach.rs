@@ -91,7 +91,7 @@ pub(super) fn run(
         let mut app = App::new(&record.agent.label());
         if let Some(turn) = record.last_turn.filter(|_| first > Seq::FIRST) {
             let earlier = turn.0.saturating_sub(FIRST_TURNS);
-            app.transcript.note(&format!("{earlier} earlier turns: Ctrl-T shows the whole conversation"));
+            app.transcript.note(&format!("earlier turns: {earlier}; Ctrl-T shows the whole conversation"));
         }
         let mut client = AttachedClient {
             settings,
@@ -293,7 +293,10 @@ impl AttachedClient<'_> {
                 event = terminal.next() => {
                     let Some(event) = event else { return Ok(End::Detached) };
                     if self.handle_input(event, host, terminal).await? {
-                        return self.settle(host).await;
+                        return match self.settle(host).await {
+                            Err(HostSessionError::Lost) => Ok(End::Detached),
+                            settled => settled,
+                        };
                     }
                 }
                 files = listed(&mut self.files) => self.app.set_files(files),
