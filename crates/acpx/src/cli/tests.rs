@@ -179,6 +179,7 @@ fn every_verb_parses_with_and_without_an_agent() {
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (&["status"], AgentChoice::Default, "Status"),
         (&["claude", "status"], named("claude"), "Status"),
+        (&["claude", "status", "@2"], named("claude"), "Status"),
         (&["--agent", "x", "status"], AgentChoice::Line("x".into()), "Status"),
         (&["claude", "cancel"], named("claude"), "Cancel(CancelArgs { request: None })"),
         (
@@ -631,7 +632,7 @@ fn flag_errors_have_hints() {
             "unexpected argument '-s' found",
             "acpx help exec lists its flags; to send it to the agent, put it after --",
         ),
-        (&["status", "more"], "unexpected argument 'more' found", "acpx help status lists its flags"),
+        (&["pending", "more"], "unexpected argument 'more' found", "acpx help pending lists its flags"),
         (
             &["--format", "xml", "status"],
             "invalid value 'xml' for '--format <FORMAT>' [possible values: text, json, quiet]",

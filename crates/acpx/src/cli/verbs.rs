@@ -76,9 +76,9 @@ pub(super) const VERBS: &[(&str, Build)] = &[
     ("set-mode", |command, _| session::<SetModeArgs, SessionNameArgs>(command)),
     ("set", |command, _| session::<SetArgs, SessionNameArgs>(command)),
     ("status", |command, _| {
-        session::<SessionNameArgs, ()>(command)
+        session::<NamedArgs, ()>(command)
             .about("Show a session: its ids, its agent, the running turn and the queued prompts")
-            .override_usage("acpx [AGENT] status [FLAGS]")
+            .override_usage("acpx [AGENT] status [FLAGS] [SESSION]")
     }),
     ("pending", |command, _| {
         output::<()>(command)
