@@ -7,7 +7,8 @@ use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 
 use super::composer::{Composer, WordKind};
-use super::menu::{Choice, Menu, RequestMenu};
+use super::menu::{Choice, Menu};
+use super::request_menus::RequestMenus;
 use super::screen::LiveArea;
 use super::settings::SessionChoices;
 use super::transcript::ConversationView;
@@ -76,11 +77,7 @@ pub(crate) struct App {
     others_queued: Vec<(String, String)>,
     /// How many other clients use the session.
     other_clients: usize,
-    requests: Vec<RequestMenu>,
-    /// Whether the first request is shown.
-    shows_request: bool,
-    /// The id of the request that is on the screen. No key answers another one.
-    drawn_request: Option<String>,
+    requests: RequestMenus,
     picker: Option<(Option<String>, Menu)>,
     completion: Option<Menu>,
     files: Option<Vec<String>>,
@@ -104,9 +101,7 @@ impl App {
             begun: None,
             others_queued: Vec::new(),
             other_clients: 0,
-            requests: Vec::new(),
-            shows_request: false,
-            drawn_request: None,
+            requests: RequestMenus::default(),
             picker: None,
             completion: None,
             files: None,
@@ -135,15 +130,7 @@ impl App {
 
     /// Takes the pending requests of the record. One that is not listed any more was answered.
     pub(crate) fn set_requests(&mut self, pending: &[PendingRequestMeta]) {
-        self.requests.retain(|known| pending.iter().any(|request| request.question_id == known.id));
-        self.shows_request &= !self.requests.is_empty();
-        for request in pending {
-            if !self.requests.iter().any(|known| known.id == request.question_id) {
-                self.requests.push(RequestMenu::new(request));
-                // What is being typed must not answer a request.
-                self.shows_request |= self.composer.is_empty();
-            }
-        }
+        self.requests.set(pending, !self.composer.is_empty());
     }
 
     /// Whether the agent waits for an answer to a request that is not listed yet.
@@ -199,7 +186,7 @@ impl App {
         if self.picker.is_some() {
             return;
         }
-        match self.requests.first_mut().filter(|_| self.shows_request) {
+        match self.requests.shown_mut() {
             Some(request) => request.paste(text),
             None => self.composer.insert(text),
         }
@@ -221,7 +208,7 @@ impl App {
         if self.picker.is_some() {
             return self.picker_key(key);
         }
-        if self.shows_request && !self.requests.is_empty() {
+        if self.requests.shown().is_some() {
             return self.request_key(key);
         }
         if self.completion.is_some() && self.completion_key(key) {
@@ -232,7 +219,7 @@ impl App {
             KeyCode::BackTab => self.pick_mode(),
             KeyCode::Char('p') if control => self.pick_model(),
             KeyCode::Char('g') if control => return Some(UserIntent::Edit),
-            KeyCode::Tab if !self.requests.is_empty() => self.shows_request = true,
+            KeyCode::Tab if !self.requests.is_empty() => self.requests.open(true),
             KeyCode::Up if key.modifiers.contains(KeyModifiers::ALT) => {
                 let last = self.queued.last().cloned();
                 return last.map(|(request, text)| UserIntent::Unqueue(request, text));
@@ -266,8 +253,7 @@ impl App {
 
     /// The live area within this many columns and rows.
     pub(crate) fn live(&mut self, width: usize, rows: usize) -> LiveArea {
-        let shown = self.requests.first().filter(|_| self.shows_request && self.picker.is_none());
-        self.drawn_request = shown.filter(|_| !self.shows_keys).map(|request| request.id.clone());
+        self.requests.note_drawn(self.shows_keys || self.picker.is_some());
         let mut area = LiveArea::default();
         let status = self.status(width);
         let (below, cursor) = self.below(width, rows.saturating_sub(2));
@@ -315,15 +301,11 @@ impl App {
 
     fn request_key(&mut self, key: KeyEvent) -> Option<UserIntent> {
         if key.code == KeyCode::Esc {
-            self.shows_request = false;
+            self.requests.open(false);
             self.notice("the request waits; Tab shows it again");
             return None;
         }
-        let drawn = self.drawn_request.as_deref();
-        let request = self.requests.first_mut().filter(|request| Some(request.id.as_str()) == drawn)?;
-        let answer = request.key(key)?;
-        self.requests.remove(0);
-        Some(UserIntent::Answer(answer))
+        self.requests.key(key).map(UserIntent::Answer)
     }
 
     fn picker_key(&mut self, key: KeyEvent) -> Option<UserIntent> {
@@ -430,7 +412,7 @@ impl App {
         if let Some((_, menu)) = &self.picker {
             return (menu.lines(width), None);
         }
-        if let Some(request) = self.requests.first().filter(|_| self.shows_request) {
+        if let Some(request) = self.requests.shown() {
             return request.lines(width, rows);
         }
         let (mut lines, (line, column)) = self.composer.lines(width, COMPOSER_LINES.min(rows.max(1)));

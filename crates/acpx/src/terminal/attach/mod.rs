@@ -5,6 +5,7 @@ mod composer;
 pub(crate) mod files;
 mod menu;
 pub(crate) mod pager;
+mod request_menus;
 pub(crate) mod screen;
 mod settings;
 mod tool_entry;
