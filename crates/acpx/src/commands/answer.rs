@@ -125,7 +125,9 @@ async fn chosen<'a>(
     session: &mut HostSession<'_>,
 ) -> Result<RequestChoice<'a>, HostSessionError> {
     let verb = if approve { "approve" } else { "deny" };
-    let terminal = session.console.mode.is_text_on_terminal().then(ControllingTerminal::of_program).flatten();
+    let mode = session.console.mode;
+    let may_ask = mode.is_for_a_person() && mode.is_text_on_terminal();
+    let terminal = may_ask.then(ControllingTerminal::of_program).flatten();
     let Some(mut terminal) = terminal else {
         let ids = pending.iter().map(|request| request.question_id.clone()).collect();
         return Err(CliError::from(UsageError::NoRequestId { verb, ids }).into());
@@ -146,8 +148,7 @@ async fn chosen<'a>(
     };
     let verb = if approve { "Approve" } else { "Deny" };
     let question = format!("{}{verb} it? (y/N) ", output::shown_request(request, pending, now));
-    let typed = ask(&mut terminal, &question, session).await?;
-    let is_yes = matches!(typed.trim().to_lowercase().as_str(), "y" | "yes");
+    let is_yes = session.during(async { Ok(terminal.confirm(&question).await) }).await?;
     Ok(if is_yes { RequestChoice::Request(request) } else { RequestChoice::Left })
 }
 

@@ -83,7 +83,7 @@ pub(crate) use self::turn::{
 };
 pub(crate) use self::turn::{
     MessageKey, MessageTracker, UpdateReader, command_line, cost, detail as detail_of_fact, first_named,
-    knows_before, prompt as prompt_of_event, stop_words, without_fence,
+    knows_before, percent, prompt as prompt_of_event, stop_words, without_fence,
 };
 pub(crate) use confirmation::{
     EnsureOrigin, EnsureResult, REPLACE_QUESTION, SessionChange, SessionMove, WaitedState, cancelled, closed,

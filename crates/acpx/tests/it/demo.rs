@@ -133,7 +133,7 @@ async fn permission_is_requested_before_the_edit_and_each_outcome_is_honoured() 
         let id = client.send("session/prompt", prompt(&session, "permission")).await;
         let tool = format!("call-{}-1", number + 1);
         let diff = json!({
-            "type": "diff", "path": "/work/notes.txt", "oldText": "one note: all is well\n",
+            "type": "diff", "path": "/project/notes.txt", "oldText": "one note: all is well\n",
             "newText": "one note: all is well\nanother note: it was edited\n",
         });
         let call =
@@ -201,7 +201,7 @@ async fn closed_stdin_is_a_clean_exit_after_the_waiting_turn_is_answered() {
 async fn modes_are_advertised_at_setup_and_stored() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &["--agent-session-id", "--late-commands"]).await;
-    let answer = client.call("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
+    let answer = client.call("session/new", json!({ "cwd": "/project", "mcpServers": [] })).await;
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
     let setup = |mode: &str| {
         json!({
@@ -232,7 +232,7 @@ async fn modes_are_advertised_at_setup_and_stored() {
     assert!(client.leave().success());
 
     let mut client = RawClient::start(&home, &["--agent-session-id", "--late-commands"]).await;
-    let params = json!({ "sessionId": session, "cwd": "/work" });
+    let params = json!({ "sessionId": session, "cwd": "/project" });
     assert_eq!(client.call("session/resume", params).await, json!({ "result": setup("code") }));
     assert_eq!(client.next_update().await, commands);
 }

@@ -83,7 +83,7 @@ impl RawClient {
 
     /// Begins a session and gives its id.
     pub(crate) async fn new_session(&mut self) -> String {
-        let answer = self.call("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
+        let answer = self.call("session/new", json!({ "cwd": "/project", "mcpServers": [] })).await;
         answer["result"]["sessionId"].as_str().unwrap().to_owned()
     }
 
@@ -195,7 +195,7 @@ pub(crate) fn prompt(session: &str, text: &str) -> Value {
 
 /// The params of a load or resume.
 pub(crate) fn restore(session: &str) -> Value {
-    json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })
+    json!({ "sessionId": session, "cwd": "/project", "mcpServers": [] })
 }
 
 /// A piece of the agent's answer.

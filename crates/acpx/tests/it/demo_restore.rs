@@ -196,7 +196,7 @@ async fn the_list_is_newest_first_by_directory_and_page() {
         sessions.push((session, title));
     }
     let mut rows = Vec::new();
-    let mut params = json!({ "cwd": "/work" });
+    let mut params = json!({ "cwd": "/project" });
     loop {
         let page = client.call("session/list", params.clone()).await["result"].take();
         let page_rows = page["sessions"].as_array().unwrap().clone();
@@ -214,8 +214,7 @@ async fn the_list_is_newest_first_by_directory_and_page() {
         row.as_object_mut().unwrap().remove("updatedAt");
     }
     listed.sort_by_key(|row| row["title"].to_string());
-    let row =
-        |(session, title): &(String, &str)| json!({ "sessionId": session, "cwd": "/work", "title": title });
+    let row = |(session, title): &(String, &str)| json!({ "sessionId": session, "cwd": "/project", "title": title });
     assert_eq!(listed, sessions.iter().map(row).collect::<Vec<_>>());
     let elsewhere = client.call("session/list", json!({ "cwd": "/elsewhere" })).await;
     assert_eq!(elsewhere, json!({ "result": { "sessions": [] } }));

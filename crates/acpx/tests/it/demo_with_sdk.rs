@@ -67,7 +67,8 @@ async fn with_demo<T>(
 async fn official_client_runs_a_session_with_the_demo_agent() {
     let home = TempHome::new();
     let session = with_demo(&home, async |connection, updates, mut arrivals| {
-        let session = connection.send_request(NewSessionRequest::new("/work")).block_task().await?.session_id;
+        let session =
+            connection.send_request(NewSessionRequest::new("/project")).block_task().await?.session_id;
 
         let answer = connection.send_request(prompt(&session, "think plan tool")).block_task().await?;
         assert_eq!(answer.stop_reason, StopReason::EndTurn);
@@ -110,10 +111,10 @@ async fn official_client_runs_a_session_with_the_demo_agent() {
             list.sessions.iter().map(|row| (row.session_id.clone(), row.title.clone())).collect();
         assert_eq!(rows, [(session.clone(), Some("think plan tool".to_owned()))]);
 
-        connection.send_request(ResumeSessionRequest::new(session.clone(), "/work")).block_task().await?;
+        connection.send_request(ResumeSessionRequest::new(session.clone(), "/project")).block_task().await?;
         assert_eq!(updates.take(), Vec::<String>::new());
 
-        connection.send_request(LoadSessionRequest::new(session.clone(), "/work")).block_task().await?;
+        connection.send_request(LoadSessionRequest::new(session.clone(), "/project")).block_task().await?;
         let replayed = updates.take();
         assert_eq!(replayed.len(), 16);
         assert_eq!(replayed.first().unwrap(), "user: think plan tool");
@@ -127,7 +128,7 @@ async fn official_client_runs_a_session_with_the_demo_agent() {
         let list = connection.send_request(ListSessionsRequest::new()).block_task().await?;
         assert_eq!(list.sessions, []);
         let gone =
-            connection.send_request(LoadSessionRequest::new(session.clone(), "/work")).block_task().await;
+            connection.send_request(LoadSessionRequest::new(session.clone(), "/project")).block_task().await;
         let unknown = serde_json::to_value(gone.unwrap_err()).unwrap();
         let data = not_found(&session.to_string());
         assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));

@@ -73,7 +73,7 @@ async fn with_demo<T>(
 async fn official_v2_client_prompts_permits_cancels_sets_and_closes() {
     let home = TempHome::new();
     with_demo(&home, async |connection, mut updates| {
-        let new = connection.send_request(NewSessionRequest::new("/work")).block_task().await?;
+        let new = connection.send_request(NewSessionRequest::new("/project")).block_task().await?;
         let session = new.session_id;
 
         assert_eq!(prompt(&connection, &session, "think permission").await?, "user-1");
@@ -120,7 +120,8 @@ async fn official_v2_client_prompts_permits_cancels_sets_and_closes() {
 async fn official_v2_client_lists_resumes_replays_and_deletes() {
     let home = TempHome::new();
     let session = with_demo(&home, async |connection, mut updates| {
-        let session = connection.send_request(NewSessionRequest::new("/work")).block_task().await?.session_id;
+        let session =
+            connection.send_request(NewSessionRequest::new("/project")).block_task().await?.session_id;
         prompt(&connection, &session, "think tool mode code").await?;
         updates.until("idle: EndTurn").await;
         Ok(session)
@@ -133,7 +134,7 @@ async fn official_v2_client_lists_resumes_replays_and_deletes() {
         let rows: Vec<_> = list.sessions.iter().map(row).collect();
         assert_eq!(rows, [(session.clone(), Some("think tool mode code".to_owned()))]);
 
-        let resume = || ResumeSessionRequest::new(session.clone(), "/work");
+        let resume = || ResumeSessionRequest::new(session.clone(), "/project");
         let silent = connection.send_request(resume()).block_task().await?;
         assert_eq!(updates.take(), ["idle"]);
         assert_eq!(serde_json::to_value(&silent.config_options[0]).unwrap()["currentValue"], "code");

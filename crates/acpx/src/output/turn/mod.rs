@@ -45,8 +45,8 @@ pub(crate) use self::denials::DenialSummary;
 pub(crate) use self::follow::{FollowView, prompt};
 pub(crate) use self::recent_tool_calls::RecentToolCalls;
 pub(crate) use self::result::{PromptResult, ResultIds, TurnStatus, cost};
-pub(super) use self::terminal::{percent, thousands};
-pub(crate) use self::terminal::{stop_words, without_fence};
+pub(super) use self::terminal::thousands;
+pub(crate) use self::terminal::{percent, stop_words, without_fence};
 pub(crate) use self::tool::{command_line, first_named};
 
 /// Shows one turn.

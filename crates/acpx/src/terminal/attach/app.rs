@@ -12,7 +12,7 @@ use super::request_menus::RequestMenus;
 use super::screen::LiveArea;
 use super::settings::SessionChoices;
 use super::transcript::ConversationView;
-use crate::output::{SPINNER_FRAMES, cut_end, on_one_line, width_of};
+use crate::output::{SPINNER_FRAMES, cut_end, on_one_line, percent, width_of};
 use crate::terminal::render::wrap::{Prefix, wrap};
 
 /// How many lines of the composer are shown.
@@ -439,8 +439,9 @@ impl App {
         parts.extend(self.choices.model_label().map(|model| (5, model)));
         parts.extend(self.choices.mode_label().map(|mode| (2, mode)));
         if let Some(usage) = &self.transcript.facts.usage {
-            let percent = usage.used.saturating_mul(100).checked_div(usage.size);
-            parts.extend(percent.map(|percent| (7, format!("{percent}% context"))));
+            if usage.size > 0 {
+                parts.push((7, format!("{}% context", percent(usage))));
+            }
             parts.extend(usage.cost.as_ref().map(|cost| (6, crate::output::cost(cost))));
         }
         let queued = self.queued.len() + self.others_queued.len();
