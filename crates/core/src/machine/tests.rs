@@ -170,7 +170,8 @@ fn ready(advertised: Advertised) -> Input {
 
 /// A started agent, and a conversation of this many answered prompts.
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
-    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unstored: 0 };
+    let exchange =
+        |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), ..Exchange::default() };
     let exchanges = (0..answered).map(exchange).collect();
     Input::AgentReady {
         advertised,

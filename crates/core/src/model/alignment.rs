@@ -13,16 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::{ChunkContent, MessageKind, Update};
 
 /// One prompt of ours and the text the agent answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
-    /// The prompt's text.
-    pub prompt: String,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Exchange {
+    /// The prompt's text without white space; of a long one the beginning.
+    pub(crate) prompt: String,
+    /// How many bytes followed that. Any replayed text of this length counts as equal.
+    pub(crate) unstored_prompt: usize,
     /// Whether the agent ended this turn. If not, it may well have forgotten the prompt.
-    pub answered: bool,
+    pub(crate) answered: bool,
     /// The agent's message text, joined; of a long one the beginning.
-    pub reply: String,
+    pub(crate) reply: String,
     /// How many bytes followed that. Any replayed text at this position counts as equal.
-    pub unstored: usize,
+    pub(crate) unstored: usize,
 }
 
 /// How a replay compares with the stored conversation.
@@ -60,7 +62,7 @@ pub(crate) enum LateStep {
 /// A comparison in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alignment {
-    /// The stored exchanges, the prompts without white space.
+    /// The stored exchanges.
     exchanges: Vec<Exchange>,
     /// The beginnings of notes that the agent writes in the user's name, without white space. They are not prompts.
     notes: Vec<String>,
@@ -113,10 +115,7 @@ enum ChunkOrigin {
 impl Alignment {
     /// Begins a comparison with the conversation so far. `notes` are the beginnings of notes that the agent writes in
     /// the user's name.
-    pub(crate) fn new(mut exchanges: Vec<Exchange>, notes: &[String]) -> Self {
-        for exchange in &mut exchanges {
-            exchange.prompt = bare(&exchange.prompt);
-        }
+    pub(crate) fn new(exchanges: Vec<Exchange>, notes: &[String]) -> Self {
         Self {
             exchanges,
             notes: notes.iter().map(|note| bare(note)).collect(),
@@ -266,7 +265,7 @@ impl Alignment {
             self.go_on(message, index, matched, text);
             return ChunkOrigin::Ours;
         }
-        if message.is_settled && (is_surely_same || text.is_empty()) {
+        if message.is_settled && (is_surely_same || text.is_empty() || self.go_on_unstored(message, text)) {
             return ChunkOrigin::Ours;
         }
         if let Some(index) = self.candidate(text) {
@@ -289,21 +288,32 @@ impl Alignment {
 
     /// Advances in a prompt if the text continues it; otherwise the agent inserted the text.
     fn go_on(&mut self, message: &mut UserMessage, index: usize, matched: usize, text: &str) {
-        let prompt = self.exchanges.get(index).map_or("", |exchange| &exchange.prompt);
-        let goes_on = prompt.get(matched..).is_some_and(|rest| rest.starts_with(text));
-        let matched = if goes_on { matched + text.len() } else { matched };
+        let Some(exchange) = self.exchanges.get(index) else { return };
+        let matched = if exchange.prompt_goes_on(matched, text) { matched + text.len() } else { matched };
         message.begun = Some((index, matched));
-        message.is_settled = matched == prompt.len();
+        message.is_settled = matched >= exchange.prompt.len();
         if message.is_settled {
             self.pass(index);
         }
     }
 
+    /// Advances in the part of a long prompt that is not stored, if the text fits there.
+    fn go_on_unstored(&self, message: &mut UserMessage, text: &str) -> bool {
+        let Some((index, matched)) = message.begun else { return false };
+        let fits = self.exchanges.get(index).is_some_and(|exchange| exchange.prompt_goes_on(matched, text));
+        if fits {
+            message.begun = Some((index, matched + text.len()));
+        }
+        fits
+    }
+
     /// The prompt that a text begins: the next one, or a later one if the agent has forgotten those in between.
     fn candidate(&self, text: &str) -> Option<usize> {
         let fits = |index: &usize| {
-            let prompt = self.exchanges.get(*index).map_or("", |exchange| &exchange.prompt);
-            prompt.starts_with(text) && prompt.is_empty() == text.is_empty()
+            let exchange = self.exchanges.get(*index);
+            exchange.is_some_and(|exchange| {
+                exchange.prompt_goes_on(0, text) && exchange.prompt.is_empty() == text.is_empty()
+            })
         };
         let rest = self.passed..self.exchanges.len();
         let must_come = |index: &usize| self.exchanges.get(*index).is_some_and(Exchange::must_come);
@@ -339,7 +349,7 @@ impl Alignment {
         let mut last = passed.last();
         while let (Some(cut_off), Some((again, others))) = (last, rest.split_first())
             && !cut_off.answered
-            && cut_off.prompt == again.prompt
+            && (&cut_off.prompt, cut_off.unstored_prompt) == (&again.prompt, again.unstored_prompt)
         {
             (last, rest) = (Some(again), others);
         }
@@ -374,9 +384,22 @@ impl Alignment {
 }
 
 impl Exchange {
+    /// How many bytes its texts have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.prompt.len() + self.unstored_prompt + self.reply_bytes()
+    }
+
     /// How long the reply was.
     fn reply_bytes(&self) -> usize {
         self.reply.len() + self.unstored
+    }
+
+    /// Whether a text continues the prompt after so many bytes. What is not stored of it counts as equal.
+    fn prompt_goes_on(&self, matched: usize, text: &str) -> bool {
+        let rest = self.prompt.as_bytes().get(matched..).unwrap_or_default();
+        let (known, unknown) = text.as_bytes().split_at(text.len().min(rest.len()));
+        let fits = matched + text.len() <= self.prompt.len() + self.unstored_prompt;
+        rest.starts_with(known) && (unknown.is_empty() || fits)
     }
 
     /// Whether a complete replay contains this prompt. An unanswered one may be forgotten, and one without text

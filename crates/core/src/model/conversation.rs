@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    AcpSessionId, AgentMemory, ChunkContent, Content, Event, Exchange, Fact, LineageIndex, LineageReason,
-    MessageKind, RecordId, Seq, TerminalTexts, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
+    ChunkContent, Content, Event, Fact, LineageIndex, LineageReason, MessageKind, RecordId, Seq,
+    TerminalTexts, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation after the events applied to it.
@@ -21,23 +21,10 @@ pub struct Conversation {
     messages: HashMap<(LineageIndex, MessageKind, Box<str>), usize>,
     /// The message that the next chunk without an id continues.
     open: Option<usize>,
-    last_message_at: Option<Timestamp>,
-    memory: AgentMemory,
     terminals: TerminalTexts,
-    brief: Option<Brief>,
     /// The turn whose prompt is sent a second time.
     resent: Option<TurnId>,
 }
-
-/// What a brief conversation leaves out; it is folded only to be compared with a replay.
-#[derive(Debug, Clone, Default)]
-struct Brief {
-    /// The number of omitted bytes of a message's text, by the index of its entry.
-    unstored: HashMap<usize, usize>,
-}
-
-/// How many bytes of each agent message a brief conversation keeps.
-const BRIEF_BYTES: usize = 4096;
 
 /// One message, tool call, plan or boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,38 +104,18 @@ impl ConversationMessage {
     }
 }
 
-impl Brief {
-    /// Appends what there is room for. The user's text is kept whole because it is compared whole.
-    fn append(&mut self, index: usize, message: &mut ConversationMessage, piece: ChunkContent) {
-        let ChunkContent::Text(text) = piece else { return };
-        let room = match message.kind {
-            MessageKind::User => text.len(),
-            MessageKind::Agent if !self.unstored.contains_key(&index) => {
-                BRIEF_BYTES.saturating_sub(message.text.len())
-            }
-            MessageKind::Agent | MessageKind::Thought => 0,
-        };
-        let end = text.floor_char_boundary(room);
-        message.text.push_str(&text[..end]);
-        if end < text.len() && message.kind == MessageKind::Agent {
-            *self.unstored.entry(index).or_default() += text.len() - end;
-        }
-    }
-}
-
 impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
-        let (tools, messages) = (HashMap::new(), HashMap::new());
-        let (entries, memory, terminals) = (Vec::new(), AgentMemory::default(), TerminalTexts::default());
-        let (open, last_message_at, brief, resent) = (None, None, None, None);
-        Self { record, entries, tools, messages, open, last_message_at, memory, terminals, brief, resent }
-    }
-
-    /// The same with no more than [`Self::exchanges`] needs: no tools, plans or thoughts, and only the beginning of
-    /// each agent message. It stays small for a long conversation.
-    pub(crate) fn brief(record: RecordId) -> Self {
-        Self { brief: Some(Brief::default()), ..Self::new(record) }
+        Self {
+            record,
+            entries: Vec::new(),
+            tools: HashMap::new(),
+            messages: HashMap::new(),
+            open: None,
+            terminals: TerminalTexts::default(),
+            resent: None,
+        }
     }
 
     /// Everything so far, in order of first appearance.
@@ -159,27 +126,11 @@ impl Conversation {
     /// Applies the next event with its parsed content.
     pub fn apply(&mut self, event: &Event, content: Content) {
         match content {
-            Content::Prompt { text, blocks } => {
-                self.last_message_at = Some(event.at);
-                self.prompt(event, text, blocks);
-            }
-            Content::Update(update) => {
-                self.last_message_at = Some(event.at);
-                self.update(event, update);
-            }
-            Content::Fact(fact) => self.fact(event, fact),
+            Content::Prompt { text, blocks } => self.prompt(event, text, blocks),
+            Content::Update(update) => self.update(event, update),
+            Content::Fact(fact) => self.fact(fact),
             Content::Nothing => {}
         }
-    }
-
-    /// The time of the last prompt, agent update or end of a turn. Restoring a session does not count.
-    pub(crate) fn last_message_at(&self) -> Option<Timestamp> {
-        self.last_message_at
-    }
-
-    /// How much of it the agent remembers.
-    pub(crate) fn memory(&self) -> AgentMemory {
-        self.memory
     }
 
     /// The terminals that tool calls refer to.
@@ -203,10 +154,7 @@ impl Conversation {
     }
 
     fn update(&mut self, event: &Event, update: Update) {
-        self.memory.apply_update(&update);
         match update {
-            Update::Tool { .. } | Update::ToolContent { .. } if self.brief.is_some() => self.open = None,
-            Update::Plan { .. } if self.brief.is_some() => {}
             // Our own prompt is already an entry within our turn: agents echo it.
             Update::Chunk { kind: MessageKind::User, .. }
             | Update::Message { kind: MessageKind::User, .. }
@@ -228,15 +176,11 @@ impl Conversation {
         }
     }
 
-    fn fact(&mut self, event: &Event, fact: Fact) {
-        self.memory.apply(event.seq, &fact);
-        if self.brief.is_none() {
-            self.terminals.apply(&fact);
-        }
+    fn fact(&mut self, fact: Fact) {
+        self.terminals.apply(&fact);
         match fact {
             Fact::TurnStarted { .. } => self.open = None,
             Fact::TurnEnded { turn, stop_reason, .. } => {
-                self.last_message_at = Some(event.at);
                 self.open = None;
                 let stop_reason = stop_reason.map(Into::into);
                 self.entries.push(Entry::TurnEnd { turn: TurnId(turn), stop_reason });
@@ -281,10 +225,7 @@ impl Conversation {
         self.open = Some(index);
         let Some(Entry::Message(message)) = self.entries.get_mut(index) else { return };
         message.last = event.seq;
-        match &mut self.brief {
-            Some(brief) => brief.append(index, message, content),
-            None => message.append(content),
-        }
+        message.append(content);
     }
 
     /// Replaces a message's content. The message keeps the place of its first appearance.
@@ -299,14 +240,8 @@ impl Conversation {
         if let Some(content) = content {
             message.text.clear();
             message.blocks.clear();
-            if let Some(brief) = &mut self.brief {
-                brief.unstored.remove(&index);
-            }
             for piece in content {
-                match &mut self.brief {
-                    Some(brief) => brief.append(index, message, piece),
-                    None => message.append(piece),
-                }
+                message.append(piece);
             }
         }
     }
@@ -387,62 +322,6 @@ impl Conversation {
             Some(Entry::Plan { fields: sent, .. }) => *sent = fields,
             _ => self.entries.push(Entry::Plan { turn: event.turn, fields }),
         }
-    }
-
-    /// The prompts and replies of the ACP session in force: what a replay is compared with.
-    pub fn exchanges(&self) -> Vec<Exchange> {
-        self.exchanges_by_session().0
-    }
-
-    /// The prompts and replies of an ACP session that the record has left.
-    pub(crate) fn exchanges_in(&self, left: &AcpSessionId) -> Vec<Exchange> {
-        self.exchanges_by_session().1.remove(left.as_str()).unwrap_or_default()
-    }
-
-    /// The exchanges of the session in force, and of each session that was left.
-    fn exchanges_by_session(&self) -> (Vec<Exchange>, HashMap<&str, Vec<Exchange>>) {
-        let mut left: HashMap<&str, Vec<Exchange>> = HashMap::new();
-        let mut exchanges: Vec<Exchange> = Vec::new();
-        let mut turn_runs = false;
-        for (index, entry) in self.entries.iter().enumerate() {
-            match entry {
-                Entry::Reset { from, to, .. } => {
-                    // A prompt whose turn still runs goes to the session that takes over.
-                    let resent = if turn_runs { exchanges.pop() } else { None };
-                    left.insert(from, std::mem::take(&mut exchanges));
-                    exchanges = left.remove(&**to).unwrap_or_default();
-                    exchanges.extend(resent);
-                }
-                Entry::Message(message) if message.kind == MessageKind::User => {
-                    turn_runs = message.turn.is_some();
-                    let prompt = message.text.clone();
-                    // A prompt made outside acpx has no turn of ours. The agent replayed it, so the agent has it.
-                    let answered = message.turn.is_none();
-                    exchanges.push(Exchange { prompt, answered, reply: String::new(), unstored: 0 });
-                }
-                Entry::Message(message) if message.kind == MessageKind::Agent => {
-                    if let Some(last) = exchanges.last_mut() {
-                        let unstored = self.brief.as_ref().and_then(|brief| brief.unstored.get(&index));
-                        // The position of text after a gap is unknown.
-                        if last.unstored == 0 {
-                            last.reply.push_str(&message.text);
-                        } else {
-                            last.unstored += message.text.len();
-                        }
-                        last.unstored += unstored.copied().unwrap_or_default();
-                    }
-                }
-                Entry::TurnEnd { stop_reason, .. } => {
-                    turn_runs = false;
-                    let is_answered = stop_reason.as_ref().is_some_and(|reason| &**reason != "cancelled");
-                    if let Some(last) = exchanges.last_mut().filter(|_| is_answered) {
-                        last.answered = true;
-                    }
-                }
-                Entry::Message(_) | Entry::Tool(_) | Entry::Plan { .. } => {}
-            }
-        }
-        (exchanges, left)
     }
 }
 

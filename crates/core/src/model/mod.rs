@@ -34,6 +34,7 @@ mod command_line;
 mod conversation;
 mod error_code;
 mod event;
+mod exchanges;
 mod failure;
 mod ids;
 mod json_node;
@@ -64,6 +65,8 @@ pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
 pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{ClientName, Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
+pub use exchanges::ExchangeCheckpoint;
+pub(crate) use exchanges::{ExchangeFold, ExchangeFoldState, StoredExchange};
 pub use failure::{AgentError, ErrorMeaning, Fallback, MissedDeadline, RestoreError, WakeOptions};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,

@@ -9,8 +9,9 @@ use super::{
     StoreFuture,
 };
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, HostId, Lifecycle,
-    Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Timestamp, Turn, TurnId, TurnState,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, ExchangeCheckpoint,
+    HostId, Lifecycle, Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Timestamp, Turn,
+    TurnId, TurnState,
 };
 use crate::store::progress::RecordProgress;
 use crate::sync::Lock;
@@ -34,6 +35,7 @@ struct MemoryRecord {
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
     requests: HashMap<RequestId, TurnId>,
+    exchanges: Option<ExchangeCheckpoint>,
 }
 
 impl MemoryStore {
@@ -67,6 +69,7 @@ impl Store for MemoryStore {
                 events: Vec::new(),
                 turns: BTreeMap::new(),
                 requests: HashMap::new(),
+                exchanges: None,
             };
             let draft = RecordDraft::check(&stored, &new, changes)?;
             draft.write(&mut new);
@@ -162,6 +165,19 @@ impl Store for MemoryStore {
             let meant =
                 records.filter(|record| record.id.as_str().starts_with(&prefix) && filter.matches(record));
             Ok(meant.take(limit).cloned().collect())
+        })
+    }
+
+    fn records_named(&self, named: Scope, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let is_meant = |record: &Record| {
+                record.lifecycle == Lifecycle::Open && record.scope.as_ref() == Some(&named)
+            };
+            let mut meant: Vec<&MemoryRecord> =
+                stored.values().filter(|found| is_meant(&found.record)).collect();
+            meant.sort_by_key(|found| Reverse(found.position));
+            Ok(meant.into_iter().take(limit).map(|found| found.record.clone()).collect())
         })
     }
 
@@ -269,6 +285,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn exchanges(&self, record: RecordId) -> StoreFuture<'_, Option<ExchangeCheckpoint>> {
+        Box::pin(async move { self.read(record, |found| found.exchanges.clone()) })
+    }
+
     fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {
         Box::pin(async move {
             let stored = self.records.lock();
@@ -347,6 +367,7 @@ struct RecordDraft {
     progress: RecordProgress,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
+    exchanges: Vec<ExchangeCheckpoint>,
     /// The stored conversation is erased.
     erases: bool,
 }
@@ -357,7 +378,8 @@ impl RecordDraft {
         let record = stored.record.clone();
         let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
         let progress = RecordProgress::resume(last_seq, last_turn, answered_turns, updated_at);
-        let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new(), erases: false };
+        let (events, turns, exchanges) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut draft = Self { record, progress, events, turns, exchanges, erases: false };
         for change in changes {
             draft.apply(others, stored, change)?;
         }
@@ -409,6 +431,7 @@ impl RecordDraft {
             }
             Change::Settings(settings) => self.record.settings = settings,
             Change::Memory(memory) => self.record.memory = memory,
+            Change::Exchanges(checkpoint) => self.exchanges.push(*checkpoint),
             Change::RestoreError(error) => self.record.restore_error = error,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::LastActivity(at) => self.progress.spoken(at),
@@ -428,6 +451,7 @@ impl RecordDraft {
         self.record.restore_error = None;
         self.events = Vec::new();
         self.turns = BTreeMap::new();
+        self.exchanges = Vec::new();
         self.erases = true;
     }
 
@@ -450,6 +474,13 @@ impl RecordDraft {
             stored.events = Vec::new();
             stored.turns = BTreeMap::new();
             stored.requests = HashMap::new();
+            stored.exchanges = None;
+        }
+        for checkpoint in self.exchanges {
+            match &mut stored.exchanges {
+                Some(exchanges) => exchanges.add(checkpoint),
+                none => *none = Some(checkpoint),
+            }
         }
         stored.events.extend(self.events);
         for id in self.turns.keys() {

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, HostId,
-    Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId,
-    RestoreError, Scope, Seq, SessionUsage, Timestamp, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event,
+    ExchangeCheckpoint, HostId, Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId,
+    RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -76,7 +76,7 @@ pub enum Change {
     /// Whether the record is open, closed or deleted. Reopening it while another open record has its scope fails with
     /// [`StoreError::ScopeTaken`]. Closing or deleting it frees its scope at once.
     ///
-    /// Deleting a record erases its conversation in the same step: its events, turns, titles, usage, servers, settings
+    /// Deleting a record erases its conversation in the same step: its events, exchanges, turns, titles, usage, servers, settings
     /// and agent memory. Its ids, its directory and its agent's last process stay.
     Lifecycle(Lifecycle),
     /// The scope that a shell finds the record by, or none. A scope that another open record of its directory has
@@ -96,6 +96,8 @@ pub enum Change {
     Memory(AgentMemory),
     /// Why the agent last failed to restore the record's session, or `None` after a success.
     RestoreError(Option<RestoreError>),
+    /// The exchanges that changed up to an event that is stored.
+    Exchanges(Box<ExchangeCheckpoint>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// The time of the last activity in the record, overriding the changes before it in the same append: for a
@@ -194,6 +196,9 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>>;
 
+    /// Up to `limit` open records with this scope, in any directory, most recently created first.
+    fn records_named(&self, named: Scope, limit: usize) -> StoreFuture<'_, Vec<Record>>;
+
     /// For each id the shortest prefix that no other record's id has, deleted records aside; at least
     /// [`SHORT_ID`] characters of it.
     fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>>;
@@ -223,6 +228,9 @@ pub trait Store: Send + Sync {
     /// always at least one event if there is one). This and the methods below fail with [`StoreError::NoRecord`] for
     /// an unknown record.
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
+
+    /// All exchanges of a record up to the last checkpoint that was written, as one checkpoint; `None` if none was.
+    fn exchanges(&self, record: RecordId) -> StoreFuture<'_, Option<ExchangeCheckpoint>>;
 
     /// The records that have [open](Turn::is_open) turns, by id.
     fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>>;

@@ -1,4 +1,5 @@
-//! Reads the conversation back from the store, to compare it with a replay and to carry it into a fresh session.
+//! Reads what a new agent needs of the stored conversation: the exchanges to compare a replay with, and text to carry
+//! into a fresh session. It reads the events since the last checkpoint of the exchanges, not the whole record.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -6,8 +7,9 @@ use std::sync::Arc;
 use crate::acp;
 use crate::machine::SessionMachine;
 use crate::model::{
-    AgentMemory, Content, Conversation, ConversationMessage, Entry, Event, Exchange, HistoryExtent,
-    MessageKind, RecordId, Seq, Timestamp, TurnId,
+    AgentMemory, Content, Conversation, ConversationMessage, Direction, Entry, Event, EventKind, Exchange,
+    ExchangeCheckpoint, ExchangeFold, HistoryExtent, MessageKind, RecordId, Seq, StoredExchange, Timestamp,
+    TurnId,
 };
 use crate::store::{Store, StoreError};
 
@@ -23,62 +25,123 @@ pub(crate) struct StoredHistory {
     pub(crate) exchanges: Vec<Exchange>,
     /// The time of the last message.
     pub(crate) last_message_at: Option<Timestamp>,
-    pub(crate) memory: AgentMemory,
+    /// What the agent remembers according to all events; `None` if the record has it.
+    pub(crate) memory: Option<AgentMemory>,
     /// The conversation as text, if a fresh session receives it, and how much of it that is.
     pub(crate) transcript: Option<(String, HistoryExtent)>,
 }
 
-/// Reads a record's conversation. Every event goes to `on_event` too.
+/// Reads a record's conversation, and the fold of its exchanges to continue with.
 pub(crate) async fn read(
     store: &Arc<dyn Store>,
     record: &RecordId,
     machine: &SessionMachine,
-    on_event: impl FnMut(&Event, &Content),
-) -> Result<StoredHistory, StoreError> {
-    let (conversation, transcript) = if machine.carries_history() {
-        let whole = into(Conversation::new(record.clone()), store, record, on_event).await?;
-        // A prompt that is sent again is not repeated in the transcript.
-        let resent = machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
-        let transcript = transcript(&whole, resent);
-        (whole, Some(transcript))
-    } else {
-        // As much as a replay is compared with, independent of the length.
-        (into(Conversation::brief(record.clone()), store, record, on_event).await?, None)
+) -> Result<(StoredHistory, ExchangeFold), StoreError> {
+    let stored = store.exchanges(record.clone()).await?;
+    // Records that were imported, or written before exchanges were stored, are read once.
+    let mut memory = stored.is_none().then(AgentMemory::default);
+    let mut fold = stored.as_ref().map_or_else(ExchangeFold::new, ExchangeFold::resume);
+    visit(store, record, fold.next(), |event| match &mut memory {
+        None => apply(&mut fold, event),
+        Some(memory) => {
+            let content = acp::content(event);
+            match &content {
+                Content::Update(update) => memory.apply_update(update),
+                Content::Fact(fact) => memory.apply(event.seq, fact),
+                Content::Prompt { .. } | Content::Nothing => {}
+            }
+            fold.apply(event, &content);
+        }
+    })
+    .await?;
+    let stored = with_rest(stored, &fold);
+    let last_message_at = fold.last_message_at();
+    let transcript = match machine.carries_history() {
+        true => Some(carried(store, record, machine, &stored).await?),
+        false => None,
     };
-    let exchanges = match machine.returning() {
-        Some(session) => conversation.exchanges_in(session),
-        None => conversation.exchanges(),
-    };
-    let (memory, last_message_at) = (conversation.memory(), conversation.last_message_at());
-    Ok(StoredHistory { exchanges, last_message_at, memory, transcript })
+    let branch = fold.branch(machine.returning());
+    let in_branch = stored.into_iter().filter(|exchange| Some(exchange.branch) == branch);
+    let exchanges = in_branch.map(|stored| stored.exchange).collect();
+    Ok((StoredHistory { exchanges, last_message_at, memory, transcript }, fold))
+}
+
+/// All exchanges: the stored ones, and those that the fold has found since.
+fn with_rest(stored: Option<ExchangeCheckpoint>, fold: &ExchangeFold) -> Vec<StoredExchange> {
+    match (stored, fold.clone().take_checkpoint()) {
+        (Some(mut stored), Some(rest)) => {
+            stored.add(rest);
+            stored.exchanges
+        }
+        (Some(all), None) | (None, Some(all)) => all.exchanges,
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Applies an event to the exchanges. Most updates contribute nothing, and their lines are not parsed.
+pub(crate) fn apply(fold: &mut ExchangeFold, event: &Event) {
+    let may_be_message = |body: &str| memchr::memmem::find(body.as_bytes(), b"_message").is_some();
+    match (event.direction, event.kind) {
+        (Direction::FromAgent, EventKind::Update)
+            if !fold.has_open_message() && !may_be_message(&event.body) =>
+        {
+            fold.apply_other_update(event);
+        }
+        _ => fold.apply(event, &acp::content(event)),
+    }
 }
 
 /// Folds a record's events.
 pub(crate) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
-    into(Conversation::new(record.clone()), store, record, |_, _| {}).await
+    fold_from(store, record, Seq::FIRST).await
 }
 
-async fn into(
-    mut conversation: Conversation,
+async fn fold_from(store: &Arc<dyn Store>, record: &RecordId, from: Seq) -> Result<Conversation, StoreError> {
+    let mut conversation = Conversation::new(record.clone());
+    visit(store, record, from, |event| conversation.apply(event, acp::content(event))).await?;
+    Ok(conversation)
+}
+
+/// Visits a record's events from one on, page by page.
+pub(crate) async fn visit(
     store: &Arc<dyn Store>,
     record: &RecordId,
-    mut on_event: impl FnMut(&Event, &Content),
-) -> Result<Conversation, StoreError> {
-    let mut from = Seq::FIRST;
+    mut from: Seq,
+    mut look: impl FnMut(&Event),
+) -> Result<(), StoreError> {
     loop {
         let events = store.events(record.clone(), from, PAGE).await?;
-        let Some(last) = events.last() else { return Ok(conversation) };
+        let Some(last) = events.last() else { return Ok(()) };
         from = last.seq.next();
-        for event in &events {
-            let content = acp::content(event);
-            on_event(event, &content);
-            conversation.apply(event, content);
-        }
+        events.iter().for_each(&mut look);
     }
 }
 
+/// The conversation as text for a fresh session. Only as many of the last exchanges are read as the text has room for.
+async fn carried(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    machine: &SessionMachine,
+    exchanges: &[StoredExchange],
+) -> Result<(String, HistoryExtent), StoreError> {
+    // A prompt that is sent again is not repeated in the transcript.
+    let resent = machine.next_queued().filter(|turn| turn.is_sent()).map(|turn| turn.id);
+    let mut bytes = 0;
+    let start = exchanges.iter().rev().skip(usize::from(resent.is_some())).find(|stored| {
+        bytes += stored.exchange.bytes();
+        bytes > CARRIED_CHARS
+    });
+    let from = start.map_or(Seq::FIRST, |stored| stored.first);
+    let extent = if from == Seq::FIRST { HistoryExtent::Whole } else { HistoryExtent::LastPart };
+    Ok(transcript(&fold_from(store, record, from).await?, resent, extent))
+}
+
 /// The conversation as text, for an agent that does not remember it, and how much of it that is.
-fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, HistoryExtent) {
+fn transcript(
+    conversation: &Conversation,
+    without: Option<TurnId>,
+    extent: HistoryExtent,
+) -> (String, HistoryExtent) {
     let mut text = String::new();
     let is_left_out = |entry: &Entry| matches!(entry, Entry::Message(message) if without.is_some() && message.turn == without);
     for entry in conversation.entries().iter().filter(|entry| !is_left_out(entry)) {
@@ -100,9 +163,10 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
     }
     let excess = text.len().saturating_sub(CARRIED_CHARS);
     let start = (excess..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(text.len());
-    let (cut, carried) = match start {
-        0 => ("", HistoryExtent::Whole),
-        _ => ("(the beginning is left out)\n\n", HistoryExtent::LastPart),
+    let extent = if start > 0 { HistoryExtent::LastPart } else { extent };
+    let cut = match extent {
+        HistoryExtent::Whole => "",
+        HistoryExtent::LastPart => "(the beginning is left out)\n\n",
     };
     let text = format!(
         "This session replaces one that was lost. The conversation so far, for your information:\n\n\
@@ -110,7 +174,7 @@ fn transcript(conversation: &Conversation, without: Option<TurnId>) -> (String, 
          End of the conversation so far. What follows is the next prompt.",
         text.get(start..).unwrap_or_default()
     );
-    (text, carried)
+    (text, extent)
 }
 
 /// A message's text with its other content blocks.

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use crate::acp::client::RedactedLine;
 use crate::machine::Effect;
 use crate::model::{
-    AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage,
-    LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq,
-    SessionInfo, SessionUsage, Timestamp, Turn, TurnId,
+    AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, ExchangeFold, Fact,
+    Lifecycle, Lineage, LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings,
+    RequestId, Scope, Seq, SessionInfo, SessionUsage, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
 use crate::engine::EngineContext;
+use crate::engine::restore::history;
 use crate::engine::stream::follow::EventTail;
 
 /// A record that does not exist yet.
@@ -76,6 +77,8 @@ pub(crate) struct SessionJournal {
     has_turn: bool,
     /// The agent's memory as stored in the record.
     memory: AgentMemory,
+    /// The exchanges after all events so far; `None` until those of a stored record are read.
+    exchanges: Option<ExchangeFold>,
     /// The record that gets the scope once this one is closed.
     successor: Option<ScopeSuccessor>,
     /// The time of the last message that was exchanged outside acpx, until one is exchanged here.
@@ -113,6 +116,11 @@ impl SessionJournal {
         let (last, lineage, id) = (history.last_seq(), history.lineage(), seed.id.clone());
         let stage = Stage::NotCreated(Box::new(seed), None);
         let mut journal = Self::new(shared, id, stage, last, lineage, tail);
+        let mut exchanges = ExchangeFold::new();
+        for event in &history.events {
+            history::apply(&mut exchanges, event);
+        }
+        journal.exchanges = Some(exchanges);
         journal.has_title = history.title.is_some();
         journal.changes = history.into_changes();
         journal
@@ -160,6 +168,7 @@ impl SessionJournal {
             usage: None,
             has_turn: false,
             memory: AgentMemory::default(),
+            exchanges: None,
             successor: None,
             external_activity: None,
         }
@@ -215,7 +224,26 @@ impl SessionJournal {
         if turn.is_some() {
             self.external_activity = None;
         }
+        if let Some(exchanges) = &mut self.exchanges {
+            history::apply(exchanges, &event);
+        }
         self.changes.push(Change::Event(event));
+    }
+
+    /// Continues with these exchanges, which include all stored events.
+    pub(crate) fn set_exchanges(&mut self, exchanges: ExchangeFold) {
+        self.exchanges = Some(exchanges);
+    }
+
+    /// Commits all changes with the exchanges so far.
+    pub(crate) async fn commit_exchanges(&mut self) -> Result<(), StoreError> {
+        self.add_checkpoint();
+        self.commit().await
+    }
+
+    fn add_checkpoint(&mut self) {
+        let checkpoint = self.exchanges.as_mut().and_then(ExchangeFold::take_checkpoint);
+        self.changes.extend(checkpoint.map(|checkpoint| Change::Exchanges(Box::new(checkpoint))));
     }
 
     pub(crate) fn append_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
@@ -433,6 +461,9 @@ impl SessionJournal {
             Stage::Stored(_) => None,
         };
         self.changes.extend(self.external_activity.map(Change::LastActivity));
+        if self.exchanges.as_ref().is_some_and(ExchangeFold::is_checkpoint_due) {
+            self.add_checkpoint();
+        }
         let (changes, events) = self.take_batch();
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
         match (created, &self.stage) {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::acp;
 use crate::acp::client::{MessageContext, RedactedLine};
 use crate::machine::{Deadline, Input, OnResume, SessionMachine};
-use crate::model::{AgentError, EndedProcess, Fact, SessionIdentity};
+use crate::model::{AgentError, EndedProcess, Event, Fact, Seq, SessionIdentity};
 use crate::store::StoreError;
 use crate::tools::SweptProcess;
 
@@ -270,15 +271,18 @@ impl SessionTask {
         if !self.journal.has_record() {
             return Ok(StoredHistory::default());
         }
+        self.journal.commit_exchanges().await?;
         let record = self.journal.record();
-        let history = history::read(&self.shared.store, record, &self.machine, |event, content| {
-            if let Some(host) = self.agent.remote_host_mut() {
-                host.apply_event(record, event, content);
-            }
-        });
-        let history = history.await?;
-        self.memory.remember(history.memory);
-        self.journal.set_memory(self.memory.memory());
+        if let Some(host) = self.agent.remote_host_mut() {
+            let apply = |event: &Event| host.apply_event(record, event, &acp::content(event));
+            history::visit(&self.shared.store, record, Seq::FIRST, apply).await?;
+        }
+        let (history, exchanges) = history::read(&self.shared.store, record, &self.machine).await?;
+        self.journal.set_exchanges(exchanges);
+        if let Some(memory) = history.memory {
+            self.memory.remember(memory);
+            self.journal.set_memory(memory);
+        }
         Ok(history)
     }
 

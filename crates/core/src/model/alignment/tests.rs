@@ -32,10 +32,10 @@ fn tool() -> Update {
 
 fn ours(exchanges: &[(&str, bool, &str)]) -> Alignment {
     let exchange = |&(prompt, answered, reply): &(&str, bool, &str)| Exchange {
-        prompt: prompt.into(),
+        prompt: bare(prompt),
         answered,
-        unstored: 0,
         reply: reply.into(),
+        ..Exchange::default()
     };
     let notes = ["[Request interrupted", "<session_context>"].map(str::to_owned);
     Alignment::new(exchanges.iter().map(exchange).collect(), &notes)

@@ -130,42 +130,6 @@ fn reused_tool_call_id_in_a_later_turn_is_another_call() {
 }
 
 #[test]
-fn the_exchanges_begin_after_the_last_announced_reset() {
-    let mut fold = Fold::new();
-    let prompt = |text: &str| Content::Prompt { text: text.into(), blocks: Vec::new() };
-    let end = |turn, reason: Option<&str>| {
-        Content::Fact(Fact::TurnEnded { turn, stop_reason: reason.map(Into::into), error: None })
-    };
-    fold.apply(prompt("old"));
-    fold.apply(end(1, Some("end_turn")));
-    let reset = Fact::SessionReset {
-        reason: "agent-lost".into(),
-        from_acpx_session_id: "a".into(),
-        acpx_session_id: "b".into(),
-        agent_session_id: None,
-        announced: true,
-        carried: None,
-        error: None,
-    };
-    fold.apply(Content::Fact(reset));
-    fold.apply(prompt("one"));
-    fold.chunk(MessageKind::Agent, None, "1");
-    fold.apply(end(2, Some("end_turn")));
-    fold.apply(prompt("two"));
-    fold.apply(end(3, Some("cancelled")));
-    fold.turn = None;
-    fold.chunk(MessageKind::User, None, "elsewhere");
-    let exchange = |prompt: &str, answered, reply: &str| Exchange {
-        prompt: prompt.into(),
-        answered,
-        unstored: 0,
-        reply: reply.into(),
-    };
-    let expected = [exchange("one", true, "1"), exchange("two", false, ""), exchange("elsewhere", true, "")];
-    assert_eq!(fold.conversation.exchanges(), expected);
-}
-
-#[test]
 fn prompt_echo_within_its_turn_is_not_repeated() {
     let mut fold = Fold::new();
     fold.apply(Content::Prompt { text: "hi".into(), blocks: Vec::new() });
@@ -173,7 +137,6 @@ fn prompt_echo_within_its_turn_is_not_repeated() {
     fold.chunk(MessageKind::Agent, None, "hello");
     let expected = [("r:turn:1", MessageKind::User, "hi"), ("r:3", MessageKind::Agent, "hello")];
     assert_eq!(fold.messages(), expected);
-    assert_eq!(fold.conversation.exchanges().len(), 1);
 }
 
 #[test]
@@ -206,25 +169,4 @@ fn a_piece_of_a_tool_calls_content_comes_after_what_it_has() {
     let Some(Entry::Tool(tool)) = fold.conversation.entries().first() else { panic!("a tool call") };
     assert_eq!(serde_json::Value::from(tool.fields.clone()), serde_json::json!({"content": [1, 2]}));
     assert_eq!((tool.first, tool.last), (Seq(2), Seq(4)));
-}
-
-#[test]
-fn brief_conversation_has_the_same_exchanges_with_long_replies_cut() {
-    let long = "é".repeat(BRIEF_BYTES);
-    let fold = |conversation: Conversation| {
-        let mut fold = Fold { conversation, turn: None, ..Fold::new() };
-        fold.chunk(MessageKind::User, None, "do it");
-        fold.chunk(MessageKind::Thought, None, &long);
-        fold.tool("t", r#"{"title":"x"}"#);
-        for text in ["well", &long, "done"] {
-            fold.chunk(MessageKind::Agent, None, text);
-        }
-        fold.conversation.exchanges()
-    };
-    let record = || RecordId::new("r").unwrap();
-    let [whole] = &fold(Conversation::new(record()))[..] else { panic!() };
-    let [brief] = &fold(Conversation::brief(record()))[..] else { panic!() };
-    assert_eq!((&brief.prompt, brief.answered, whole.unstored), (&whole.prompt, whole.answered, 0));
-    assert!(whole.reply.starts_with(&brief.reply) && brief.reply.len() <= BRIEF_BYTES);
-    assert_eq!(brief.reply.len() + brief.unstored, whole.reply.len());
 }

@@ -44,8 +44,8 @@ use super::{
     StoreFuture,
 };
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, HostId, Record, RecordId, RequestId,
-    Seq, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, ExchangeCheckpoint, HostId, Record,
+    RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 use crate::sync::Lock;
 use write::OpenFiles;
@@ -310,6 +310,10 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::records_by_id_prefix(connection, &filter, &prefix, limit)))
     }
 
+    fn records_named(&self, named: Scope, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(self.read(move |connection| read::records_named(connection, &named, limit)))
+    }
+
     fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {
         Box::pin(self.read(move |connection| ids.iter().map(|id| read::short_id(connection, id)).collect()))
     }
@@ -336,6 +340,10 @@ impl Store for SqliteStore {
 
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
         Box::pin(self.read(move |connection| read::events(connection, &record, from, limit)))
+    }
+
+    fn exchanges(&self, record: RecordId) -> StoreFuture<'_, Option<ExchangeCheckpoint>> {
+        Box::pin(self.read(move |connection| read::exchanges(connection, &record)))
     }
 
     fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {

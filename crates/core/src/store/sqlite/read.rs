@@ -11,8 +11,8 @@ use super::fault::SqliteFault;
 use super::rows::{self, EVENT, RECORD, RecordKey, RecordRowState, STANDING, TURN};
 use super::scope;
 use crate::model::{
-    AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, LineageReason, Record, RecordId, RequestId, Seq,
-    Timestamp, Turn, TurnId,
+    AcpSessionId, AgentKey, AgentRun, AgentSpec, Event, ExchangeCheckpoint, Lifecycle, LineageReason, Record,
+    RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 use crate::store::query::{self, EventPage};
 use crate::store::{OpenTurns, RecordFilter, SessionOwner, StoreError};
@@ -375,6 +375,48 @@ pub(super) fn turn_by_number(
     let mut found = statement.query(params![key.0, number])?;
     let Some(row) = found.next()? else { return Ok(None) };
     rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
+}
+
+/// The exchanges of a record.
+pub(super) fn exchanges(
+    connection: &Connection,
+    id: &RecordId,
+) -> Result<Option<ExchangeCheckpoint>, SqliteFault> {
+    let RecordRowState { key, progress, .. } = rows::with_events(connection, existing(connection, id)?)?;
+    let stored = rows::exchanges(connection, key)?;
+    match &stored {
+        Some(stored) if Some(stored.through) > progress.last_seq => {
+            Err(SqliteFault::Damaged("the exchanges of a record go beyond its last event".to_owned()))
+        }
+        _ => Ok(stored),
+    }
+}
+
+/// Open records with this scope in any directory.
+pub(super) fn records_named(
+    connection: &Connection,
+    named: &Scope,
+    limit: usize,
+) -> Result<Vec<Record>, SqliteFault> {
+    let values = vec![
+        named.agent.as_str().to_owned().into(),
+        rows::name_text(named).to_owned().into(),
+        bounded(limit).into(),
+    ];
+    let records = listed(connection, &select_named(), values)?;
+    match records.iter().find(|record| record.lifecycle != Lifecycle::Open) {
+        Some(record) => Err(scope::misled(&record.id)),
+        None => Ok(records),
+    }
+}
+
+/// The statement for open records of one agent and name, last created first.
+pub(super) fn select_named() -> String {
+    format!(
+        "{} WHERE scope_agent = ? AND scope_name = ? AND {} ORDER BY key DESC LIMIT ?",
+        select_records(),
+        scope::OPEN
+    )
 }
 
 /// The key of a record, if it exists.

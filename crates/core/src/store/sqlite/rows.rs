@@ -1,6 +1,7 @@
 //! Converts rows to values of the model and back. A value that no version of acpx writes is reported as damage, with
 //! its column; nothing is guessed.
 
+mod exchange;
 mod memory;
 mod record;
 mod settings;
@@ -18,6 +19,9 @@ use crate::model::{
 };
 use crate::store::progress::RecordProgress;
 
+#[cfg(test)]
+pub(super) use self::exchange::{EXCHANGE, EXCHANGE_FOLD};
+pub(super) use self::exchange::{erase_exchanges, exchanges, write_exchanges};
 pub(super) use self::memory::memory_text;
 pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,

@@ -36,6 +36,7 @@ impl Migrations {
         include_str!("migrations/0009.sql"),
         include_str!("migrations/0010.sql"),
         include_str!("migrations/0011.sql"),
+        include_str!("migrations/0012.sql"),
     ]);
 
     /// The format after all migrations: the one we write.

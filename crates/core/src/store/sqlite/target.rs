@@ -59,6 +59,9 @@ impl RecordWriter<'_> {
                 Change::Memory(memory) => {
                     self.replace(&[("memory", rows::memory_text(*memory).as_deref().into())])?;
                 }
+                Change::Exchanges(checkpoint) => {
+                    rows::write_exchanges(self.connection, self.standing.key, checkpoint)?;
+                }
                 Change::RestoreError(error) => {
                     let error = rows::restore_error_text(error.as_ref());
                     self.replace(&[("restore_error", error.as_deref().into())])?;

@@ -310,6 +310,7 @@ pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), Sqlit
     let hashes: BTreeSet<Vec<u8>> = hashes.collect::<Result<_, _>>()?;
     connection.prepare_cached("DELETE FROM events WHERE key BETWEEN ?1 AND ?2")?.execute([first, last])?;
     connection.prepare_cached("DELETE FROM turns WHERE record = ?1")?.execute([key.0])?;
+    rows::erase_exchanges(connection, key)?;
     let mut delete = connection.prepare_cached(DELETE_BLOB)?;
     for hash in hashes {
         delete.execute([hash])?;

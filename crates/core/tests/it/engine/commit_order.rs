@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use acpx_core::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Record, RequestId, Timestamp, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, ExchangeCheckpoint, Record, RequestId, Scope,
+    Timestamp, TurnId,
 };
 use acpx_core::store::{
     Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
@@ -66,6 +67,14 @@ impl Store for GatedStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         self.inner.records_by_id_prefix(filter, prefix, limit)
+    }
+
+    fn records_named(&self, named: Scope, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.records_named(named, limit)
+    }
+
+    fn exchanges(&self, record: RecordId) -> StoreFuture<'_, Option<ExchangeCheckpoint>> {
+        self.inner.exchanges(record)
     }
 
     fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {

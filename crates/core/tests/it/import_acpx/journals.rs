@@ -228,9 +228,13 @@ async fn a_fallback_of_npm_acpx_is_a_reset_and_a_lineage_row() {
     ];
     assert_eq!(record.lineage.rows(), expected);
     let conversation = conversation(&home.store, &id(FALLBACK)).await;
-    // What the agent still knows begins with the reset, so a replay is compared with that alone.
-    let known: Vec<String> = conversation.exchanges().into_iter().map(|exchange| exchange.prompt).collect();
-    assert_eq!(known, ["tool three"]);
+    // What the agent still knows begins with the reset.
+    let since = conversation.entries().iter().skip_while(|entry| !matches!(entry, Entry::Reset { .. }));
+    let known = since.filter_map(|entry| match entry {
+        Entry::Message(message) if message.kind == MessageKind::User => Some(message.text.as_str()),
+        _ => None,
+    });
+    assert_eq!(known.collect::<Vec<_>>(), ["tool three"]);
     // Both sessions have a tool call of the same id, and they stay two.
     let tools = conversation.entries().iter().filter(|entry| matches!(entry, Entry::Tool(_))).count();
     assert_eq!(tools, 2);

@@ -341,6 +341,10 @@ fn no_lookup_goes_through_all_records() {
         plan(&read::select_page(&[read::NOT_DELETED, read::IN_DIRECTORY])),
         ["SEARCH records USING INDEX records_in_directory (real_cwd=?)"]
     );
+    assert_eq!(
+        plan(&read::select_named()),
+        ["SEARCH records USING INDEX records_named (scope_agent=? AND scope_name=?)"]
+    );
     assert_eq!(plan(&read::select_page_by_making(&[read::NOT_DELETED])), ["SCAN records"]);
     assert_eq!(
         plan(&read::select_page_by_making(&[read::NOT_DELETED, read::MADE_BEFORE])),
