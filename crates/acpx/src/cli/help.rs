@@ -25,6 +25,7 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["sessions", "wait"], WITHOUT_AGENT),
     (&["sessions", "close"], WITHOUT_AGENT),
     (&["sessions", "delete"], WITHOUT_AGENT),
+    (&["sessions", "prune"], WITHOUT_AGENT),
     (&["sessions", "rename"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
 ];

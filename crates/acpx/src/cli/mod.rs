@@ -14,6 +14,7 @@ mod near_verb;
 mod options;
 mod pages;
 mod pending;
+mod prune;
 mod queue;
 mod remote;
 mod requested_format;
@@ -36,6 +37,7 @@ pub(crate) use self::options::{
     ColorMode, Format, OutputArgs, SessionArgs, seconds_to_idle_time, seconds_to_limit,
 };
 pub(crate) use self::pending::AnswerArgs;
+pub(crate) use self::prune::PruneArgs;
 pub(crate) use self::queue::{QueueCommand, QueueDropArgs, QueueFilterArgs, QueueListArgs};
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_format};

@@ -24,7 +24,7 @@ const ROOT_VERBS: &[&str] =
 const TOP_VERBS: &[&str] = &["queue", "schema"];
 const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
-    "rename", "move", "reset", "restore", "migrate", "help",
+    "prune", "rename", "move", "reset", "restore", "migrate", "help",
 ];
 const HOST_VERBS: &[&str] = &["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];

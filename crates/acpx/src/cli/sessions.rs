@@ -9,12 +9,13 @@ use acpx_core::model::{RequestId, Seq, TurnId};
 use clap::{Args, Subcommand};
 
 use super::options::SessionNameArgs;
+use super::prune::PruneArgs;
 use super::verbs::{Build, of_verbs, output, request_id, session, with_verbs};
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
 const SESSIONS_ABOUT: &str =
-    "Create, list, show, follow, move, reset, close and delete sessions; without a command, list them";
+    "Create, list, show, follow, move, reset, close, delete and prune sessions; without a command, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, only those of AGENT if you name one:
@@ -56,6 +57,7 @@ const SESSIONS_VERBS: &[(&str, Build)] = &[
             .override_usage("acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")
             .after_help(DELETE_HELP)
     }),
+    ("prune", |command, _| session::<PruneArgs, ()>(command)),
     ("rename", |command, _| {
         session::<NamedArgs, RenameArgs>(command)
             .allow_missing_positional(true)
@@ -118,6 +120,7 @@ pub(crate) enum SessionsCommand {
     Wait(WaitArgs),
     Close,
     Delete(DeleteArgs),
+    Prune(PruneArgs),
     Rename(RenameArgs),
     Move,
     Reset(ResetArgs),

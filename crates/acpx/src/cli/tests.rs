@@ -523,7 +523,7 @@ fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
         (&["demo", "sessions", "export", "-s", "x"], "sessions export", "acpx demo prompt 'sessions export'"),
         (&["sessions", "read"], "sessions read", "acpx prompt 'sessions read'"),
         (&["sessions", "import", "a"], "sessions import", "acpx prompt 'sessions import a'"),
-        (&["sessions", "prune"], "sessions prune", "acpx prompt 'sessions prune'"),
+        (&["sessions", "export"], "sessions export", "acpx prompt 'sessions export'"),
     ];
     for (line, verb, instead) in cases {
         let message = format!("\"{verb}\" is a command of npm acpx that acpx does not have yet");

@@ -123,9 +123,12 @@ pub(crate) enum UsageError {
     /// The interactive client needs a terminal.
     #[error("attach needs a terminal for its input and output")]
     NoTerminal,
-    /// `sessions delete` on a terminal that it cannot ask on.
-    #[error("sessions delete asks first, and cannot ask in the background")]
-    DeleteUnconfirmed,
+    /// A command that deletes, on a terminal that it cannot ask on.
+    #[error("{command} asks first, and cannot ask in the background")]
+    Unconfirmed {
+        /// The command.
+        command: &'static str,
+    },
     /// The JSON of `--permission-policy` is not a policy.
     #[error("the JSON of --permission-policy is not a policy: {0}")]
     Policy(WrongMember),
@@ -209,7 +212,7 @@ impl UsageError {
                 lines.join(", ").into()
             }
             Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
-            Self::DeleteUnconfirmed => "add --yes to delete without a question".into(),
+            Self::Unconfirmed { .. } => "add --yes to delete without a question".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
@@ -285,7 +288,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
 /// Verbs, alone or after an agent's name.
 const VERBS: [&str; 3] = ["config", "compare", "flow"];
 /// Verbs below `sessions`.
-const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
+const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
 /// Flags of any verb.
 const FLAGS: [&str; 9] = [
     "--suppress-reads",

@@ -27,44 +27,71 @@ mod wait_reason;
 
 use std::process::ExitCode;
 
-use crate::cli::{CliCommand, Invocation, SessionsCommand};
+use crate::cli::{CliCommand, CliOptions, Invocation};
 use crate::error::{CliError, CliExit};
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
 use crate::session::takeover::ImportScope;
 
+/// The flags of a command and the configuration, from which it takes what it needs.
+struct RunContext<'a> {
+    options: &'a CliOptions,
+    config: &'a LazyConfig,
+}
+
+impl RunContext<'_> {
+    /// The settings of a command about one session, whose agent it may start.
+    fn settings(&self) -> Result<CommandSettings, CliError> {
+        imported(CommandSettings::new(self.options, self.config.get()?)?, ImportScope::One)
+    }
+
+    /// The settings of a command about any session of an agent.
+    fn settings_of_any(&self) -> Result<CommandSettings, CliError> {
+        imported(CommandSettings::new(self.options, self.config.get()?)?, ImportScope::Any)
+    }
+
+    /// The settings of a command that starts no agent: it works even if the agent's configuration entry is invalid.
+    fn found(&self) -> Result<CommandSettings, CliError> {
+        imported(self.config.without_start(self.options)?, ImportScope::One)
+    }
+
+    /// The settings of a command about sessions of all agents, unless one is named.
+    fn of_any_agent(&self) -> Result<CommandSettings, CliError> {
+        imported(self.config.of_any_agent(self.options)?, ImportScope::Any)
+    }
+}
+
+/// Imports new sessions of npm acpx before the command runs.
+fn imported(settings: CommandSettings, concerns: ImportScope) -> Result<CommandSettings, CliError> {
+    takeover::first(&settings, concerns)?;
+    Ok(settings)
+}
+
 /// Runs the command.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
-    let taken_over = |settings: CommandSettings, concerns| {
-        takeover::first(&settings, concerns)?;
-        Ok::<_, CliError>(settings)
-    };
-    let settings = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::One);
-    let settings_of_any = || taken_over(CommandSettings::new(&options, config.get()?)?, ImportScope::Any);
-    // A command that starts no agent works even if the agent's configuration entry is invalid.
-    let found = || taken_over(config.without_start(&options)?, ImportScope::One);
+    let context = RunContext { options: &options, config };
     match command {
         CliCommand::Tour(args) => tour::run(&args),
         CliCommand::DemoAgent(args) => return demo_agent::run(&args),
         CliCommand::RemoteAgent(args) => return Ok(remote_agent::run(&args)),
-        CliCommand::Status => status::run(&found()?),
-        CliCommand::Attach => return attach::run(&settings()?, &options, config),
+        CliCommand::Status => status::run(&context.found()?),
+        CliCommand::Attach => return attach::run(&context.settings()?, &options, config),
         CliCommand::Prompt(prompt) if prompt.is_empty() => {
-            let settings = settings()?;
+            let settings = context.settings()?;
             if settings.mode.is_text_on_terminal() && attach::is_possible() {
                 return attach::run(&settings, &options, config);
             }
             return prompt::run(&prompt, &settings, &options, config);
         }
-        CliCommand::Prompt(prompt) => return prompt::run(&prompt, &settings()?, &options, config),
+        CliCommand::Prompt(prompt) => return prompt::run(&prompt, &context.settings()?, &options, config),
         CliCommand::Exec(exec) => {
             let config = config.get()?;
             return exec::run(&exec, &CommandSettings::new(&options, config)?, &options, config);
         }
-        CliCommand::Acp => return Ok(acp::run(settings_of_any(), &options)),
+        CliCommand::Acp => return Ok(acp::run(context.settings_of_any(), &options)),
         CliCommand::Auth(auth) => return auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
-        CliCommand::Serve(serve) => serve::run(serve, &settings_of_any()?),
+        CliCommand::Serve(serve) => serve::run(serve, &context.settings_of_any()?),
         CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
         CliCommand::Schema(args) => schema::run(&args, options.flags.output, config),
@@ -73,35 +100,12 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Deny(args) => answer::run(&args, false, options.flags.output, config),
         CliCommand::Queue(command) => queue::run(command, options.flags.output, config),
         CliCommand::Cancel(args) => match &args.request {
-            Some(request) => cancel::by_id(request, &found()?),
-            None => cancel::run(&found()?),
+            Some(request) => cancel::by_id(request, &context.found()?),
+            None => cancel::run(&context.found()?),
         },
-        CliCommand::Set(set) => set::run(&set, &settings()?),
+        CliCommand::Set(set) => set::run(&set, &context.settings()?),
         CliCommand::Host(command) => return host::run(command, options.flags.output, config),
-        CliCommand::Sessions(command) => match command {
-            SessionsCommand::New => sessions::new::new(&settings()?, &options, config.get()?),
-            SessionsCommand::Ensure => sessions::ensure::run(&settings()?, &options, config.get()?),
-            SessionsCommand::Show => sessions::show::run(&found()?),
-            SessionsCommand::History(args) => sessions::history::run(&found()?, args.limit),
-            SessionsCommand::Replay(replay) => sessions::replay::run(&found()?, &replay),
-            SessionsCommand::Result(args) => return sessions::result::run(&found()?, &args),
-            SessionsCommand::Wait(args) => return sessions::wait::run(&found()?, &args),
-            SessionsCommand::Watch(args) => sessions::watch::run(&found()?, args.start.from.as_ref()),
-            SessionsCommand::List(list) if list.remote => sessions::remote::run(&settings_of_any()?, &list),
-            SessionsCommand::List(list) => {
-                let settings = taken_over(config.of_any_agent(&options)?, ImportScope::Any)?;
-                sessions::list::run(&settings, &options, &list)
-            }
-            SessionsCommand::Close => sessions::close::run(&found()?),
-            SessionsCommand::Delete(args) => sessions::delete::run(&settings()?, args.yes),
-            SessionsCommand::Rename(args) => sessions::rename::run(&found()?, &args.new),
-            SessionsCommand::Move => sessions::relocate::run(&found()?),
-            SessionsCommand::Reset(args) => sessions::reset::run(&settings()?, args.carry_history),
-            SessionsCommand::Restore(args) => sessions::restore::run(&settings()?, args.to),
-            SessionsCommand::Migrate(migrate) => {
-                return sessions::migrate::run(&migrate, options.flags.output, config);
-            }
-        },
+        CliCommand::Sessions(command) => return sessions::run(command, &context),
     }?;
     Ok(CliExit::Success.into())
 }

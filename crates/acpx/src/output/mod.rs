@@ -7,6 +7,7 @@
 mod agent_request;
 mod auth;
 mod banner;
+mod byte_size;
 mod confirmation;
 mod console;
 mod diff;
@@ -20,6 +21,7 @@ mod host;
 mod list;
 mod migrate;
 mod pending;
+mod prune;
 mod question;
 mod queue;
 mod record;
@@ -61,6 +63,7 @@ pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{
     answered, choice, left_pending, pending, pending_notice, shown as shown_request,
 };
+pub(crate) use self::prune::{PruneReport, PrunedSession, age_from, prune_question, prune_table, pruned};
 pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion, details_of as request_details};
 pub(crate) use self::queue::{queue, queue_dropped};
 pub(crate) use self::record::memory_words;

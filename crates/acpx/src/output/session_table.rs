@@ -33,7 +33,7 @@ pub(crate) enum ListedState {
 }
 
 impl ListedState {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::Waiting => "waiting",
@@ -44,7 +44,7 @@ impl ListedState {
         }
     }
 
-    fn style(self) -> Style {
+    pub(super) fn style(self) -> Style {
         match self {
             Self::Working => Style::Good,
             Self::Waiting => Style::Warning,
@@ -113,7 +113,7 @@ fn cells(row: &SessionRow, view: TableView<'_>) -> [Cell; SESSION_COLUMNS] {
 }
 
 /// The directory: a dot for the current one, `~` for the home.
-fn directory(record: &Record, is_here: bool, home: Option<&Path>) -> String {
+pub(super) fn directory(record: &Record, is_here: bool, home: Option<&Path>) -> String {
     if is_here {
         return ".".to_owned();
     }

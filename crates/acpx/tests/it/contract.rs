@@ -76,7 +76,7 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 12] = [
+const ABOUT_NONE: [&str; 14] = [
     "auth_methods",
     "host_status",
     "host_stopped",
@@ -85,6 +85,8 @@ const ABOUT_NONE: [&str; 12] = [
     "queue",
     "queue_dropped",
     "sessions_migrated",
+    "sessions_prune_dry_run",
+    "sessions_pruned",
     "serving",
     "token_created",
     "token_revoked",

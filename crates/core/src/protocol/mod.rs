@@ -8,6 +8,7 @@ pub(crate) mod import_params;
 pub(crate) mod limits;
 pub mod meta;
 pub(crate) mod pending_requests;
+pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod rpc_error;
 pub(crate) mod watched_event;
@@ -19,6 +20,7 @@ pub use import_params::{ConfiguredAgent, FileMeta, ImportMeta, ImportParams, Imp
 pub use pending_requests::{
     AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };
+pub use prune::{PruneMeta, PruneParams, PruneSkip, PruneSkipMeta};
 pub use queue::{
     CancelledMeta, QueueDropMeta, QueueDropParams, QueueMeta, QueueParams, QueuedPromptMeta, TurnCancelParams,
 };

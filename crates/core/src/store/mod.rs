@@ -249,6 +249,10 @@ pub trait Store: Send + Sync {
 
     /// Stores an agent's `initialize` response, replacing the previous one for its command line.
     fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
+
+    /// Returns the space of erased content to the disk, in steps between which other requests are served. Another
+    /// process that uses the store may keep some of it.
+    fn shrink(&self) -> StoreFuture<'_, ()>;
 }
 
 /// The most bytes of bodies in one page of events, which bounds a reader's memory.

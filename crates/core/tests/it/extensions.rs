@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// Where the types are that cross the socket.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "crates/core/src/model/ids.rs",
     "crates/core/src/protocol/meta.rs",
     "crates/core/src/protocol/meta/forgotten_settings.rs",
@@ -15,6 +15,7 @@ const FILES: [&str; 10] = [
     "crates/core/src/protocol/rpc_error.rs",
     "crates/core/src/protocol/import_params.rs",
     "crates/core/src/protocol/pending_requests.rs",
+    "crates/core/src/protocol/prune.rs",
     "crates/core/src/protocol/queue.rs",
 ];
 

@@ -67,7 +67,7 @@ pub(crate) fn run(settings: &CommandSettings, is_confirmed: bool) -> Result<(), 
 async fn confirms(lookup: &RecordLookup, record: &Record) -> Result<bool, CliError> {
     // A command in the background cannot ask.
     let Some(mut terminal) = ControllingTerminal::of_program() else {
-        return Err(UsageError::DeleteUnconfirmed.into());
+        return Err(UsageError::Unconfirmed { command: "sessions delete" }.into());
     };
     let title = match lookup.store() {
         Some(store) => title(store, record).await?,

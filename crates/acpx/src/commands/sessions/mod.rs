@@ -7,6 +7,7 @@ pub(super) mod history;
 pub(super) mod list;
 pub(super) mod migrate;
 pub(super) mod new;
+pub(super) mod prune;
 pub(super) mod relocate;
 pub(super) mod remote;
 pub(super) mod rename;
@@ -17,3 +18,35 @@ pub(super) mod result;
 pub(super) mod show;
 pub(super) mod wait;
 pub(super) mod watch;
+
+use std::process::ExitCode;
+
+use super::RunContext;
+use crate::cli::SessionsCommand;
+use crate::error::{CliError, CliExit};
+
+/// Runs a command below `sessions`.
+pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<ExitCode, CliError> {
+    let RunContext { options, config } = *context;
+    match command {
+        SessionsCommand::New => new::new(&context.settings()?, options, config.get()?),
+        SessionsCommand::Ensure => ensure::run(&context.settings()?, options, config.get()?),
+        SessionsCommand::Show => show::run(&context.found()?),
+        SessionsCommand::History(args) => history::run(&context.found()?, args.limit),
+        SessionsCommand::Replay(replay) => replay::run(&context.found()?, &replay),
+        SessionsCommand::Result(args) => return result::run(&context.found()?, &args),
+        SessionsCommand::Wait(args) => return wait::run(&context.found()?, &args),
+        SessionsCommand::Watch(args) => watch::run(&context.found()?, args.start.from.as_ref()),
+        SessionsCommand::List(list) if list.remote => remote::run(&context.settings_of_any()?, &list),
+        SessionsCommand::List(list) => list::run(&context.of_any_agent()?, options, &list),
+        SessionsCommand::Close => close::run(&context.found()?),
+        SessionsCommand::Delete(args) => delete::run(&context.settings()?, args.yes),
+        SessionsCommand::Prune(args) => prune::run(&context.of_any_agent()?, options, &args),
+        SessionsCommand::Rename(args) => rename::run(&context.found()?, &args.new),
+        SessionsCommand::Move => relocate::run(&context.found()?),
+        SessionsCommand::Reset(args) => reset::run(&context.settings()?, args.carry_history),
+        SessionsCommand::Restore(args) => restore::run(&context.settings()?, args.to),
+        SessionsCommand::Migrate(migrate) => return migrate::run(&migrate, options.flags.output, config),
+    }?;
+    Ok(CliExit::Success.into())
+}

@@ -23,6 +23,7 @@ mod permission_requests;
 mod permissions;
 pub(crate) mod processes;
 mod prompt;
+mod prune;
 mod queue;
 mod references;
 mod rename;

@@ -142,6 +142,25 @@ impl Engine {
         Ok(self.record(record).await?.is_none())
     }
 
+    /// Deletes a record without open turns, as [`Engine::delete`] does. Returns whether it did; a missing record counts
+    /// as deleted.
+    pub(crate) async fn delete_idle(&self, record: &RecordId) -> Result<bool, SessionError> {
+        loop {
+            let session = match self.attach(record, &RestoreSession::unchanged()).await {
+                Err(SessionError::NoRecord(_)) => return Ok(true),
+                attached => attached?,
+            };
+            match session.delete_idle().await {
+                // The session ended before it received this; the next attempt starts it again.
+                Err(SessionError::ShutDown(_)) => {}
+                deleted => {
+                    deleted?;
+                    return Ok(self.record(record).await?.is_none());
+                }
+            }
+        }
+    }
+
     /// Deletes a record here and on its agent. If its agent does not run, one is started as `launch_values` describes, for at
     /// most `limit`, to delete its session. The extra params of `launch_values` are forwarded.
     pub async fn delete_everywhere(

@@ -51,6 +51,15 @@ impl OpenTurnRef {
     }
 }
 
+/// What keeps a record from being deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeletionObstacle {
+    /// A turn has begun since the session did.
+    BegunTurn,
+    /// A turn runs or is queued.
+    OpenTurn,
+}
+
 /// A command for a session's task.
 pub(crate) enum SessionCommand {
     Wake(Box<RestoreSession>, WakeReply),
@@ -77,8 +86,8 @@ pub(crate) enum SessionCommand {
     DropQueued(Vec<RequestId>, oneshot::Sender<Vec<RequestId>>),
     /// Closes the session, and moves the scope to the given record, if any.
     Close(Option<ScopeSuccessor>, oneshot::Sender<()>),
-    /// Deletes a session that its client does not know yet, if it was never prompted.
-    TakeBack(oneshot::Sender<Deletion>),
+    /// Deletes the record, unless something keeps it.
+    DeleteUnless(DeletionObstacle, oneshot::Sender<Deletion>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(Option<ExtraParams>, oneshot::Sender<Deletion>),
     Park(UnrestorablePark, oneshot::Sender<bool>),
@@ -153,10 +162,10 @@ impl SessionTask {
                 self.feed(Input::Close);
             }
             SessionCommand::Writer(reply) => send(reply, self.journal.writer()),
-            SessionCommand::TakeBack(reply) if self.journal.has_begun_turn() => {
+            SessionCommand::DeleteUnless(obstacle, reply) if self.has_obstacle(obstacle) => {
                 send(reply, Deletion::default());
             }
-            SessionCommand::TakeBack(reply) => self.delete(None, reply),
+            SessionCommand::DeleteUnless(_, reply) => self.delete(None, reply),
             SessionCommand::Delete(extra_params, reply) => self.delete(extra_params, reply),
             SessionCommand::Park(UnrestorablePark::Refused, reply) if self.machine.has_only_memory() => {
                 send(reply, false);
@@ -308,6 +317,13 @@ impl SessionTask {
         };
         self.replies.queries.insert(id, reply);
         self.actions.push(SessionAction::Send(request));
+    }
+
+    fn has_obstacle(&self, obstacle: DeletionObstacle) -> bool {
+        match obstacle {
+            DeletionObstacle::BegunTurn => self.journal.has_begun_turn(),
+            DeletionObstacle::OpenTurn => self.machine.open_turns().next().is_some(),
+        }
     }
 
     fn delete(&mut self, extra_params: Option<ExtraParams>, reply: oneshot::Sender<Deletion>) {

@@ -16,7 +16,9 @@ use crate::model::{
 use crate::store::{SessionWriter, Store};
 
 use super::agent_query::{AgentQuery, AgentQueryError};
-use super::commands::{DeferredCommand, MoveError, OpenTurnRef, SessionCommand, UnrestorablePark};
+use super::commands::{
+    DeferredCommand, DeletionObstacle, MoveError, OpenTurnRef, SessionCommand, UnrestorablePark,
+};
 use super::journal::ScopeSuccessor;
 use super::replies::{Deletion, PromptWaiter, WakeReply};
 use super::status::{AgentOffer, SessionStatus, StatusPublisher};
@@ -430,7 +432,12 @@ impl Session {
 
     /// Deletes the record, unless it was prompted since the session began.
     pub(crate) async fn delete_unless_prompted(&self) -> Result<Deletion, SessionError> {
-        self.ask(SessionCommand::TakeBack).await
+        self.ask(|reply| SessionCommand::DeleteUnless(DeletionObstacle::BegunTurn, reply)).await
+    }
+
+    /// Deletes the record, unless it has an open turn.
+    pub(crate) async fn delete_idle(&self) -> Result<Deletion, SessionError> {
+        self.ask(|reply| SessionCommand::DeleteUnless(DeletionObstacle::OpenTurn, reply)).await
     }
 
     /// Whether the agent has these servers. An agent that is not started yet can still get them.
@@ -533,7 +540,12 @@ impl Drop for UnclaimedSession {
     fn drop(&mut self) {
         if let Some(session) = &self.0 {
             // Skipped if the command queue is full.
-            drop(session.commands.try_send(SessionCommand::TakeBack(oneshot::channel().0)));
+            drop(
+                session.commands.try_send(SessionCommand::DeleteUnless(
+                    DeletionObstacle::BegunTurn,
+                    oneshot::channel().0,
+                )),
+            );
         }
     }
 }

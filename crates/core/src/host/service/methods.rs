@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::host::permissions::pending;
-use crate::host::session::queue;
+use crate::host::session::{prune, queue};
 use crate::protocol::acpx_meta::{problem, read_params};
 use crate::protocol::meta::{
     ForgottenMeta, MovedMeta, PROTOCOL, RenamedMeta, WaitReasonAnswer, WaitReasonMeta,
@@ -90,6 +90,8 @@ pub(super) async fn call(
             client.access.check(UserAction::AnswerRequest)?;
             pending::answer(&client.host, read_params(&call)?).await
         }
+        "_acpx/prune" => prune::prune(client, read_params(&call)?).await,
+        "_acpx/host/shrink" => prune::shrink(client).await,
         "_acpx/host/status" => Ok(status(&client.host)),
         "_acpx/host/stop" => stop(client, optional_params(&call)?).await,
         "_acpx/import" => match &client.host.importer {

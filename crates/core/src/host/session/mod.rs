@@ -6,6 +6,7 @@ pub(super) mod list;
 pub(super) mod load;
 pub(super) mod mcp_servers;
 pub(super) mod prompt;
+pub(super) mod prune;
 pub(super) mod queue;
 pub(super) mod set_config;
 pub(super) mod title;

@@ -173,6 +173,13 @@ impl SqliteStore {
         self.read(move |connection| check::check(connection, limit)).await
     }
 
+    /// How many bytes the conversation of each record takes, as far as it is stored: a text that several records share
+    /// counts for each. A missing record has none.
+    pub async fn content_sizes(&self, records: Vec<RecordId>) -> Result<Vec<u64>, StoreError> {
+        self.read(move |connection| records.iter().map(|id| read::content_size(connection, id)).collect())
+            .await
+    }
+
     /// The files of npm acpx in a directory that were examined, by name.
     pub async fn imports(&self, directory: PathBuf) -> Result<Vec<ImportedFile>, StoreError> {
         self.read(move |connection| ledger::read(connection, &directory)).await
@@ -370,6 +377,22 @@ impl Store for SqliteStore {
         Box::pin(
             async move { self.write(WriteOperation::StoreAgentAnswer { agent, answer }).await.map(drop) },
         )
+    }
+
+    fn shrink(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let Some((_, thread)) = &self.writer else {
+                return Err(StoreError::ReadOnly { path: self.path.clone() });
+            };
+            // One request for each step, so that the requests of others come between.
+            loop {
+                let (reply, has_more) = oneshot::channel();
+                thread.send(WriteRequest::Shrink(reply)).await.ok_or_else(|| self.closed())?;
+                if !has_more.await.map_err(|_| self.closed())? {
+                    return Ok(());
+                }
+            }
+        })
     }
 }
 

@@ -419,6 +419,24 @@ pub(super) fn select_named() -> String {
     )
 }
 
+/// The bytes of a record's events and prompts, with the long texts that they refer to. The texts are not read.
+const CONTENT_SIZE: &str = "SELECT \
+     (SELECT ifnull(sum(octet_length(body)), 0) \
+      + ifnull(sum((SELECT octet_length(bytes) FROM blobs WHERE hash = blob)), 0) \
+      FROM events WHERE key BETWEEN ?1 AND ?2) + \
+     (SELECT ifnull(sum(octet_length(prompt)), 0) \
+      + ifnull(sum((SELECT octet_length(bytes) FROM blobs WHERE hash = prompt_blob)), 0) \
+      FROM turns WHERE record = ?3)";
+
+/// How many bytes a record's conversation takes; 0 for a missing record.
+pub(super) fn content_size(connection: &Connection, id: &RecordId) -> Result<u64, SqliteFault> {
+    let Some(key) = key_of(connection, id)? else { return Ok(0) };
+    let mut statement = connection.prepare_cached(CONTENT_SIZE)?;
+    let values = params![key.first_event(), key.last_event(), key.0];
+    let size: i64 = statement.query_row(values, |row| row.get(0))?;
+    Ok(u64::try_from(size)?)
+}
+
 /// The key of a record, if it exists.
 pub(super) fn key_of(connection: &Connection, id: &RecordId) -> Result<Option<RecordKey>, SqliteFault> {
     let mut statement = connection.prepare_cached("SELECT key FROM records WHERE id = ?1")?;

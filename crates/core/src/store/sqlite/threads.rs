@@ -29,7 +29,7 @@ const LOG_PAGES: u32 = 4096;
 /// are still in the system's cache, which is much faster than allocating new ones.
 const FEW_LOG_PAGES: u32 = 256;
 /// This many free pages stay in the file for later writes (1 MiB).
-const FREE_PAGES_KEPT: u32 = 256;
+pub(super) const FREE_PAGES_KEPT: u32 = 256;
 /// This many are freed in one step, which takes some milliseconds.
 const FREE_PAGES_STEP: u32 = 256;
 
@@ -109,17 +109,17 @@ impl WriteConnection {
         self.log.store(0, Ordering::Relaxed);
     }
 
-    /// Removes some free pages from the file; returns whether there are more. It does not wait for locks, and the
+    /// Removes some free pages from the file, except `kept` of them; returns whether there are more. It does not wait for locks, and the
     /// next commit reports a failure.
-    pub(super) fn free_pages(&mut self) -> bool {
+    pub(super) fn free_pages(&mut self, kept: u32) -> bool {
         let count = |connection: &Connection| -> rusqlite::Result<u32> {
             connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
         };
         let Ok(free) = count(&self.connection) else { return false };
-        if free <= FREE_PAGES_KEPT || self.connection.busy_timeout(Duration::ZERO).is_err() {
+        if free <= kept || self.connection.busy_timeout(Duration::ZERO).is_err() {
             return false;
         }
-        let step = FREE_PAGES_STEP.min(free - FREE_PAGES_KEPT);
+        let step = FREE_PAGES_STEP.min(free - kept);
         let freed = self.vacuum(step);
         drop(self.connection.busy_timeout(self.busy_timeout));
         freed.is_ok() && count(&self.connection).is_ok_and(|left| left < free)
@@ -135,7 +135,7 @@ impl WriteConnection {
 
     /// Checkpoints and truncates the log. It does not wait for locks: while a reader uses the log, the log stays, and
     /// the next idle period tries again.
-    fn cut_log(&mut self) {
+    pub(super) fn cut_log(&mut self) {
         if self.connection.busy_timeout(Duration::ZERO).is_ok() {
             let cut = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
             self.has_traces = cut != Ok(0_i64);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::threads::{QUEUE, WriteConnection, WriteResult};
+use super::threads::{FREE_PAGES_KEPT, QUEUE, WriteConnection, WriteResult};
 use super::write::WriteOperation;
 use crate::sync::Lock;
 
@@ -21,6 +21,8 @@ pub(super) enum WriteRequest {
     Write(WriteOperation, WriteWaiter),
     /// Check whether to checkpoint the log: another thread has written to it.
     CheckLog,
+    /// Remove some free pages from the file, and send whether there are more.
+    Shrink(oneshot::Sender<bool>),
 }
 
 /// The caller that waits for the writer's thread. It counts as waiting until this is dropped.
@@ -96,9 +98,14 @@ impl WriteQueue {
             let (mut writes, mut replies) = (Vec::new(), Vec::new());
             let mut next = Some(first);
             while let Some(request) = next {
-                if let WriteRequest::Write(write, waiting) = request {
-                    writes.push(write);
-                    replies.push(waiting);
+                match request {
+                    WriteRequest::Write(write, waiting) => {
+                        writes.push(write);
+                        replies.push(waiting);
+                    }
+                    WriteRequest::CheckLog => {}
+                    // The caller may have dropped its receiver.
+                    WriteRequest::Shrink(reply) => drop(reply.send(self.shrink_step())),
                 }
                 next = if writes.len() < QUEUE { queue.try_recv().ok() } else { None };
             }
@@ -123,11 +130,23 @@ impl WriteQueue {
         }
     }
 
+    /// Removes free pages on request, and the log after the last of them; returns whether there are more.
+    fn shrink_step(&self) -> bool {
+        let mut writer = self.writer.lock();
+        let has_more = writer.free_pages(0);
+        if !has_more {
+            writer.cut_log();
+        } else if writer.has_long_log() {
+            writer.empty_log();
+        }
+        has_more
+    }
+
     /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting.
     fn shrink_file(&self) {
         while self.waiting.load(Ordering::SeqCst) == 0 {
             let mut writer = self.writer.lock();
-            if !writer.free_pages() {
+            if !writer.free_pages(FREE_PAGES_KEPT) {
                 return;
             }
             if writer.has_long_log() {

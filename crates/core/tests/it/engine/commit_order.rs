@@ -89,6 +89,10 @@ impl Store for GatedStore {
         self.inner.agent_answer(command)
     }
 
+    fn shrink(&self) -> StoreFuture<'_, ()> {
+        self.inner.shrink()
+    }
+
     fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
         self.inner.store_agent_answer(agent, answer)
     }

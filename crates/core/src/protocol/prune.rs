@@ -1,0 +1,44 @@
+//! The params and the result of `_acpx/prune`.
+
+use serde::{Deserialize, Serialize};
+
+/// The params of `_acpx/prune`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PruneParams {
+    /// The records to delete.
+    pub session_ids: Vec<String>,
+    /// Whether to delete open ones too.
+    #[serde(default)]
+    pub include_open: bool,
+}
+
+/// The result of `_acpx/prune`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PruneMeta {
+    /// The records that were deleted.
+    pub pruned: Vec<String>,
+    /// The records that stay.
+    pub skipped: Vec<PruneSkipMeta>,
+}
+
+/// A record that `_acpx/prune` did not delete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PruneSkipMeta {
+    /// The record.
+    pub session_id: String,
+    /// Why it stays.
+    pub reason: PruneSkip,
+}
+
+/// Why a record was not deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PruneSkip {
+    /// A turn runs or is queued, or a request waits for an answer.
+    Busy,
+    /// It is open, and only closed ones were meant.
+    Open,
+}
