@@ -3,7 +3,8 @@
 use crate::cli::ServeArgs;
 use crate::error::{CliError, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
-use crate::http::server::{Hosts, HttpServer, listen};
+use crate::http::listener::{self, listen};
+use crate::http::server::{Hosts, HttpServer};
 use crate::http::tls;
 use crate::http::tokens::Tokens;
 use crate::output::{self, Console, Serving};
@@ -68,7 +69,7 @@ pub(super) fn run(args: ServeArgs, settings: &CommandSettings) -> Result<(), Cli
         let stop = async {
             interrupts.over().await;
         };
-        server.serve(listener, acceptor, stop).await;
+        listener::serve(&server, listener, acceptor, stop).await;
         Ok(())
     })
 }

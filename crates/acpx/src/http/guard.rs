@@ -9,6 +9,8 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{StatusCode, Uri};
 
+use super::subprotocol;
+
 /// Allows web pages of every origin.
 pub(crate) const ANY_ORIGIN: &str = "*";
 
@@ -60,8 +62,8 @@ impl Guard {
     ) -> Result<Option<&'a str>, AccessError> {
         self.look_at_origin(uri, headers)?;
         let host = host_of(uri, headers);
-        match only(headers, &AUTHORIZATION).map_err(|()| AccessError::BadToken)? {
-            Some(value) => bearer(value).map(Some).ok_or(AccessError::BadToken),
+        match secret(headers)? {
+            Some(secret) => Ok(Some(secret)),
             // The owner of a DNS name can make it resolve to this machine; an IP address cannot be rebound.
             None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(AccessError::Host),
             None if !host.is_some_and(is_no_name) => Err(AccessError::Host),
@@ -111,6 +113,18 @@ pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Opti
         (None, _) => Ok(None),
         (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
         (Some(_), Some(_)) => Err(()),
+    }
+}
+
+/// The secret of a request: in `Authorization`, or in a subprotocol that a WebSocket client offers. Two are an error,
+/// because it is unclear which one counts.
+fn secret(headers: &HeaderMap) -> Result<Option<&str>, AccessError> {
+    let header = only(headers, &AUTHORIZATION).map_err(|()| AccessError::BadToken)?;
+    let header = header.map(|value| bearer(value).ok_or(AccessError::BadToken)).transpose()?;
+    let mut secrets = header.into_iter().chain(subprotocol::tokens(headers));
+    match (secrets.next(), secrets.next()) {
+        (secret, None) => Ok(secret),
+        (_, Some(_)) => Err(AccessError::BadToken),
     }
 }
 

@@ -2,23 +2,25 @@
 //! connects to remote agents.
 //!
 //! No ACP method is implemented here. A remote client is connected to the host by the same bridge as a local editor.
-//! These modules decide which requests are admitted ([`guard`], [`tokens`], [`owner`]), limit what each client may use
-//! ([`bounds`], [`timeouts`]), and carry lines over WebSocket and HTTP. The host knows that a client is remote and
+//! These modules decide which requests are admitted ([`router`], [`guard`], [`tokens`], [`peer_process`]), limit what
+//! each client may use ([`limits`], [`timeouts`]), and carry lines over WebSocket and HTTP. The host knows that a client is remote and
 //! decides what it may do.
 
 pub(crate) mod address;
 pub(crate) mod client;
 pub(crate) mod connection;
-pub(crate) mod events;
 pub(crate) mod frames;
 pub(crate) mod guard;
 pub(crate) mod limits;
+pub(crate) mod listener;
 pub(crate) mod observed_stream;
 pub(crate) mod peer_process;
 pub(crate) mod refusal;
 pub(crate) mod request;
+pub(crate) mod router;
 pub(crate) mod server;
 pub(crate) mod streams;
+pub(crate) mod subprotocol;
 pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod tokens;

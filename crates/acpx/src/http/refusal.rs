@@ -1,10 +1,14 @@
 //! Why the server rejects a request, and the HTTP response for it.
 
-use acpx_core::wire::{Malformed, RpcError, RpcId, encode};
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use std::error::Error;
 
-use super::events::ResponseBody;
+use acpx_core::wire::{Malformed, RpcError, RpcId, encode};
+use axum::http::StatusCode;
+use axum::http::header::{self, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use http_body_util::LengthLimitError;
+use tower_http::timeout::TimeoutError;
+
 use super::guard::AccessError;
 use super::streams::{BadMessage, NoStream};
 
@@ -96,9 +100,21 @@ impl HttpRefusal {
         }
     }
 
-    /// The HTTP response. A malformed message gets a JSON-RPC error.
-    pub(crate) fn response(&self) -> Response<ResponseBody> {
-        let mut response = match self {
+    /// Why a body could not be read: a layer has bounded its length or its time, or the client broke off.
+    pub(crate) fn of_body(error: &(dyn Error + 'static)) -> Self {
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        let refusal = causes.find_map(|cause| {
+            let is_slow = cause.is::<TimeoutError>().then_some(Self::Slow);
+            is_slow.or_else(|| cause.is::<LengthLimitError>().then_some(Self::TooLong))
+        });
+        refusal.unwrap_or(Self::Unreadable)
+    }
+}
+
+impl IntoResponse for HttpRefusal {
+    /// A malformed message gets a JSON-RPC error.
+    fn into_response(self) -> Response {
+        let mut response = match &self {
             Self::NotAMessage(malformed) => {
                 let error = match malformed {
                     Malformed::Batch => RpcError::invalid_request(BATCH)
@@ -107,7 +123,7 @@ impl HttpRefusal {
                 };
                 json(encode::error_response(&RpcId::null(), &error))
             }
-            other => Response::new(ResponseBody::text(other.to_string())),
+            other => other.to_string().into_response(),
         };
         if matches!(self, Self::Outside(AccessError::NoToken | AccessError::BadToken)) {
             let scheme = HeaderValue::from_static("Bearer");
@@ -119,15 +135,6 @@ impl HttpRefusal {
 }
 
 /// A JSON response.
-pub(crate) fn json(line: String) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::text(line));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// A response without a body.
-pub(crate) fn empty(status: StatusCode) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::text(""));
-    *response.status_mut() = status;
-    response
+pub(crate) fn json(line: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], line).into_response()
 }

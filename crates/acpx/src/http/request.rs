@@ -3,85 +3,52 @@
 //! `POST` sends a message; its reply arrives on a stream. Only `initialize` gets its reply in the response, with the id
 //! of the new connection. `GET` opens a stream, `DELETE` ends the connection.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::wire::{InboundStream, RpcId, RpcMessage};
-use bytes::Buf;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{self, HeaderMap, HeaderName};
+use axum::middleware::Next;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
 use super::connection::HttpConnection;
-use super::events::ResponseBody;
 use super::guard::{AccessError, only};
 use super::limits::ReceiveBudget;
 use super::peer_process::SocketAddresses;
-use super::refusal::{HttpRefusal, empty, json};
+use super::refusal::{HttpRefusal, json};
 use super::server::{Caller, HostLink, HttpServer};
-use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
+use super::{CONNECTION, SESSION, as_line, longest_line, websocket};
 
-/// How long a body may make no progress. A long one may arrive slowly.
-const BODY: Duration = Duration::from_mins(1);
+/// Interval of keep-alive comments on an idle stream, which keep proxies from closing it and reveal dead clients.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Maximum length of `initialize`, which needs little room.
 const LONGEST_GREETING: usize = 256 * 1024;
 /// How long the host may take to reply to `initialize`, including its start.
 const GREETING: Duration = Duration::from_mins(2);
-/// CORS headers for allowed origins.
-const FOR_PAGES: [(HeaderName, &str); 3] = [
-    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-    (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, acp-connection-id, acp-session-id"),
-    (header::ACCESS_CONTROL_EXPOSE_HEADERS, "acp-connection-id, acp-session-id"),
-];
-
-/// Handles a request and returns its response.
-pub(crate) async fn answer(
-    server: &Arc<HttpServer>,
-    ends: SocketAddresses,
-    request: Request<Incoming>,
-) -> Response<ResponseBody> {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = respond(server, ends, request).await.unwrap_or_else(|refusal| refusal.response());
-    let allowed = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| server.guard.allows(origin));
-    if let Some(origin) = origin.filter(allowed) {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::VARY, HeaderValue::from_static("origin"));
-        headers.extend(FOR_PAGES.map(|(name, value)| (name, HeaderValue::from_static(value))));
-    }
-    response
-}
-
-async fn respond(
-    server: &Arc<HttpServer>,
-    ends: SocketAddresses,
-    request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
-    if request.uri().path() != PATH {
-        return Err(HttpRefusal::Path);
-    }
-    if request.method() == Method::OPTIONS {
-        // A CORS preflight request, which never carries a token.
-        server.guard.look_at_origin(request.uri(), request.headers())?;
-        return Ok(empty(StatusCode::NO_CONTENT));
-    }
+/// Layer that admits a request: handlers behind it know its [`Caller`].
+pub(super) async fn admit(
+    State(server): State<Arc<HttpServer>>,
+    Extension(ends): Extension<SocketAddresses>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, HttpRefusal> {
     let secret = server.guard.look(request.uri(), request.headers())?;
-    let caller = Caller { ends, token: admit(server, secret).await? };
-    match *request.method() {
-        Method::POST => post(server, caller, request).await,
-        Method::GET if websocket::is_wanted(request.headers()) => {
-            websocket::upgrade(server, caller, request).await
-        }
-        Method::GET => get(server, caller.token.as_deref(), request.headers()),
-        Method::DELETE => delete(server, caller.token.as_deref(), request.headers()),
-        _ => Err(HttpRefusal::Method),
-    }
+    let token = authenticate(&server, secret).await?;
+    request.extensions_mut().insert(Caller { ends, token });
+    Ok(next.run(request).await)
 }
 
 /// Authenticates a request; returns its token, or `None` if it needs none.
-async fn admit(server: &HttpServer, secret: Option<&str>) -> Result<Option<String>, HttpRefusal> {
+async fn authenticate(server: &HttpServer, secret: Option<&str>) -> Result<Option<String>, HttpRefusal> {
     let (tokens, secret) = (server.tokens.clone(), secret.map(str::to_owned));
     let has_secret = secret.is_some();
     let checked = tokio::task::spawn_blocking(move || match &secret {
@@ -97,11 +64,12 @@ async fn admit(server: &HttpServer, secret: Option<&str>) -> Result<Option<Strin
     }
 }
 
-async fn post(
-    server: &Arc<HttpServer>,
-    caller: Caller,
-    request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
+/// Sends a message, or begins a connection with `initialize`.
+pub(super) async fn post(
+    State(server): State<Arc<HttpServer>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, HttpRefusal> {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -113,51 +81,33 @@ async fn post(
         let message = read(body, LONGEST_GREETING, &load).await?;
         let is_greeting = message.method() == Some("initialize") && message.id().is_some();
         return if is_greeting {
-            begin(server, caller, &message).await
+            begin(&server, caller, &message).await
         } else {
             Err(HttpRefusal::NoConnection)
         };
     }
-    let connection = known(server, caller.token.as_deref(), &head.headers)?;
+    let connection = known(&server, caller.token.as_deref(), &head.headers)?;
     let session = text(&head.headers, &SESSION)?;
     let message = read(body, longest_line(), &load).await?;
     let line = connection.streams().register(&message, session)?;
     connection.peer.send(line).await.map_err(|_| HttpRefusal::UnknownConnection)?;
-    Ok(empty(StatusCode::ACCEPTED))
+    Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// Reads a body and parses it as a message.
-async fn read(body: Incoming, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal> {
-    if body.size_hint().lower() > longest as u64 {
-        return Err(HttpRefusal::TooLong);
-    }
-    let bytes = gather(Limited::new(body, longest), load).await?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| HttpRefusal::Unreadable)?;
-    RpcMessage::parse(as_line(text)).map_err(HttpRefusal::NotAMessage)
-}
-
-/// Collects a body's bytes within the receive budget.
-async fn gather(body: Limited<Incoming>, load: &ReceiveBudget) -> Result<Vec<u8>, HttpRefusal> {
-    let mut body = std::pin::pin!(body);
+/// Reads a body within the receive budget and parses it as a message.
+async fn read(body: Body, longest: usize, load: &ReceiveBudget) -> Result<RpcMessage, HttpRefusal> {
+    let mut body = Limited::new(body, longest);
     let mut bytes = Vec::new();
-    while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| HttpRefusal::Slow)? {
-        let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => HttpRefusal::TooLong,
-            None => HttpRefusal::Unreadable,
-        })?;
-        let Ok(mut data) = frame.into_data() else { continue };
-        if !load.add(data.remaining()) {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| HttpRefusal::of_body(&*error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if !load.add(data.len()) {
             return Err(HttpRefusal::NoRoom);
         }
-        bytes.reserve(data.remaining());
-        while data.has_remaining() {
-            let part = data.chunk();
-            bytes.extend_from_slice(part);
-            let length = part.len();
-            data.advance(length);
-        }
+        bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
+    let text = std::str::from_utf8(&bytes).map_err(|_| HttpRefusal::Unreadable)?;
+    RpcMessage::parse(as_line(text)).map_err(HttpRefusal::NotAMessage)
 }
 
 /// Creates a connection once the host has replied to `initialize`.
@@ -165,7 +115,7 @@ async fn begin(
     server: &Arc<HttpServer>,
     caller: Caller,
     initialize: &RpcMessage,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
+) -> Result<Response, HttpRefusal> {
     let HostLink { peer, mut incoming, admission } = server.join(&caller).await?;
     peer.send(initialize.line().to_string()).await.map_err(|_| HttpRefusal::NoHost)?;
     let mut early = Vec::new();
@@ -194,40 +144,41 @@ async fn greeting(
     }
 }
 
-fn get(
-    server: &Arc<HttpServer>,
-    token: Option<&str>,
-    headers: &HeaderMap,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
+/// Upgrades to a WebSocket, or opens a stream of events.
+pub(super) async fn get(
+    State(server): State<Arc<HttpServer>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, HttpRefusal> {
+    if websocket::is_wanted(request.headers()) {
+        return websocket::upgrade(&server, caller, request).await;
+    }
+    let headers = request.headers();
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     // Media types may have parameters, and their names are case-insensitive.
     let names = accepted.flat_map(|accept| accept.split(',')).filter_map(|kind| kind.split(';').next());
     if !names.map(str::trim).any(|name| name.eq_ignore_ascii_case("text/event-stream")) {
         return Err(HttpRefusal::Accept);
     }
-    let connection = known(server, token, headers)?;
+    let connection = known(&server, caller.token.as_deref(), headers)?;
     let session = text(headers, &SESSION)?;
     let reader = connection.streams().open(session)?;
-    let mut response = Response::new(ResponseBody::events(reader));
-    let answered = response.headers_mut();
-    answered.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    answered.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    answered.insert(CONNECTION, connection.header());
-    if let Some(session) = headers.get(&SESSION) {
-        answered.insert(SESSION, session.clone());
-    }
-    Ok(response)
+    let events = reader.map(|line| Ok::<_, Infallible>(Event::default().data(line)));
+    let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    let session = headers.get(&SESSION).map(|session| [(SESSION, session.clone())]);
+    Ok(([(CONNECTION, connection.header())], session, events).into_response())
 }
 
-fn delete(
-    server: &Arc<HttpServer>,
-    token: Option<&str>,
-    headers: &HeaderMap,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
-    let connection = known(server, token, headers)?;
+/// Ends a connection.
+pub(super) async fn delete(
+    State(server): State<Arc<HttpServer>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<StatusCode, HttpRefusal> {
+    let connection = known(&server, caller.token.as_deref(), &headers)?;
     connection.end();
     server.connections().remove(&connection.id);
-    Ok(empty(StatusCode::ACCEPTED))
+    Ok(StatusCode::ACCEPTED)
 }
 
 /// The connection that a request names. It must have been created with the same token.

@@ -1,12 +1,10 @@
-//! The HTTP server: accepts sockets, enforces limits, and connects each client to the home's host through a bridge of
-//! its own.
+//! State that all connections of the HTTP server share: it limits clients, watches their tokens, and connects each
+//! client to the home's host through a bridge of its own.
 //!
 //! A client's connection ends when the client disconnects, its token is revoked, it stops reading, or the server stops.
 //! Its sessions continue in the host in all cases.
 
 use std::collections::{HashMap, HashSet};
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -17,30 +15,17 @@ use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
 use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 use super::connection::HttpConnection;
-use super::guard::{Guard, is_loopback};
+use super::guard::Guard;
 use super::limits;
 use super::limits::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
-use super::observed_stream::ObservedStream;
 use super::peer_process::{SocketAddresses, SocketOwner};
 use super::refusal::HttpRefusal;
-use super::request;
-use super::timeouts::StreamDeadlines;
 use super::tokens::{self, Tokens};
 
-/// Maximum number of open sockets. Further connections wait in the listener's backlog.
-const SOCKETS: usize = 512;
-/// Maximum number of sockets per address. Loopback is exempt because a local proxy forwards many clients.
-const SOCKETS_OF_ONE: usize = 128;
 /// Maximum number of clients connected to the host.
 const CLIENTS: usize = 64;
 /// Maximum number of clients per token, or per address without a token.
@@ -49,18 +34,8 @@ const CLIENTS_OF_ONE: usize = 32;
 const ROOM: usize = 256 << 20;
 /// Buffer size of the pipe between a client and its bridge.
 const PIPE: usize = 64 * 1024;
-/// Timeout of the TLS handshake and of a request's headers.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a request's headers.
-const HEAD: usize = 64 * 1024;
-/// Maximum number of concurrent requests per socket; each event stream is one.
-const REQUESTS: u32 = 512;
 /// How often the tokens of open connections are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// Pause after a failed accept, which means that file descriptors or memory are exhausted.
-const REST: Duration = Duration::from_millis(50);
-/// How long clients have to receive the shutdown notice.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a server reaches the host of its home.
 pub(crate) struct Hosts {
@@ -188,97 +163,17 @@ impl HttpServer {
         })
     }
 
-    /// Accepts clients until `stop` completes.
-    pub(crate) async fn serve(
-        self: &Arc<Self>,
-        listener: TcpListener,
-        tls: Option<TlsAcceptor>,
-        stop: impl Future<Output = ()>,
-    ) {
-        let sockets = Arc::new(Semaphore::new(SOCKETS));
-        let addresses = Arc::new(KeyedCounter::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(self).watch_tokens());
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let socket = tokio::select! {
-                () = &mut stop => break,
-                accepted = accept(&listener, &sockets) => accepted,
-                Some(_) = tasks.join_next() => continue,
-            };
-            let Some((stream, ends, permit)) = socket else {
-                tokio::time::sleep(REST).await;
-                continue;
-            };
-            // An address at its limit is dropped without a reply.
-            let most = if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE };
-            if let Some(share) = addresses.take(&ends.theirs.ip(), most) {
-                let (server, tls) = (Arc::clone(self), tls.clone());
-                tasks.spawn(async move {
-                    server.serve_socket(stream, ends, tls).await;
-                    drop((permit, share));
-                });
-            }
-        }
+    /// Asks all clients to disconnect, and waits until none is connected to the host.
+    pub(crate) async fn disconnect_clients(&self) {
         self.stopping.send_replace(true);
-        // A client that does not read the shutdown notice in time is cut off.
-        drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.clients_gone()).await);
-        let left = std::mem::take(&mut *self.tasks.lock());
-        drop(left);
-        self.refresh_tokens().await;
-    }
-
-    /// Waits until no client is connected to the host.
-    async fn clients_gone(&self) {
         drop(self.clients.acquire_many(u32::try_from(CLIENTS).unwrap_or(u32::MAX)).await);
     }
 
-    async fn serve_socket(
-        self: Arc<Self>,
-        stream: TcpStream,
-        ends: SocketAddresses,
-        tls: Option<TlsAcceptor>,
-    ) {
-        // Messages are small and latency-sensitive, so do not batch them.
-        drop(stream.set_nodelay(true));
-        match tls {
-            None => self.serve_http(ends, stream).await,
-            Some(tls) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(PEER_TIMEOUT, tls.accept(stream)).await {
-                    self.serve_http(ends, stream).await;
-                }
-            }
-        }
-    }
-
-    async fn serve_http(
-        self: Arc<Self>,
-        ends: SocketAddresses,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) {
-        let io = TokioIo::new(ObservedStream::new(stream, StreamDeadlines::new(PEER_TIMEOUT)));
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(PEER_TIMEOUT).max_buf_size(HEAD);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(HEAD).unwrap_or(u32::MAX))
-            .max_concurrent_streams(REQUESTS)
-            .keep_alive_interval(PEER_TIMEOUT);
-        let stopped = self.stopped();
-        let service = service_fn(move |request| {
-            let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(request::answer(&server, ends, request).await) }
-        });
-        let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
-        tokio::select! {
-            // hyper has already replied to malformed HTTP; there is nothing to report here.
-            done = &mut connection => drop(done),
-            () = stopped => {
-                connection.as_mut().graceful_shutdown();
-                drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await);
-            }
-        }
+    /// Ends the background tasks, and with them the connections that are left.
+    pub(crate) async fn end(&self) {
+        let left = std::mem::take(&mut *self.tasks.lock());
+        drop(left);
+        self.refresh_tokens().await;
     }
 
     /// Connects a client to the host, unless a limit is reached.
@@ -381,7 +276,7 @@ impl HttpServer {
     }
 
     /// Refreshes the token snapshot periodically.
-    async fn watch_tokens(self: Arc<Self>) {
+    pub(crate) async fn watch_tokens(self: Arc<Self>) {
         let mut looks = tokio::time::interval(LOOK);
         let mut stopped = std::pin::pin!(self.stopped());
         loop {
@@ -405,22 +300,4 @@ impl HttpServer {
                 .send_replace(TokenSnapshot { are_needed, holding: held.map(|token| token.id).collect() });
         }
     }
-}
-
-/// Accepts the next socket; `None` if accepting failed.
-async fn accept(
-    listener: &TcpListener,
-    sockets: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddresses, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(sockets).acquire_owned().await.ok()?;
-    let (stream, theirs) = listener.accept().await.ok()?;
-    let ours = stream.local_addr().ok()?;
-    Some((stream, SocketAddresses { theirs, ours }, permit))
-}
-
-/// Listens at an address.
-pub(crate) async fn listen(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
 }

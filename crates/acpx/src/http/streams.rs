@@ -10,12 +10,14 @@
 //! replay.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use acpx_core::acp::session_of;
 use acpx_core::sync::Lock;
 use acpx_core::wire::{Body, RpcId, RpcMessage, encode, json};
+use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Maximum number of queued lines per stream.
@@ -317,9 +319,11 @@ pub(crate) struct SessionStreamReader {
     idle: Arc<Lock<Option<mpsc::Receiver<MailboxLine>>>>,
 }
 
-impl SessionStreamReader {
+impl Stream for SessionStreamReader {
+    type Item = Arc<str>;
+
     /// The next line; `None` when the connection is over.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<str>>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<str>>> {
         match &mut self.receiver {
             Some(receiver) => receiver.poll_recv(context).map(|letter| letter.map(|letter| letter.line)),
             None => Poll::Ready(None),

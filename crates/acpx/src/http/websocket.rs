@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::wire::Peer;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::response::Response;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
-use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -23,12 +24,12 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::CONNECTION;
-use super::events::ResponseBody;
 use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, config};
 use super::limits::ReceiveBudget;
 use super::observed_stream::ObservedStream;
 use super::refusal::HttpRefusal;
 use super::server::{Caller, HostLink, HttpServer};
+use super::subprotocol::{self, ACP_V1};
 
 /// Timeout of sending the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,16 +41,23 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// Upgrades a request to a WebSocket and spawns a task that serves it.
+///
+/// tungstenite checks the handshake. axum's own extractor hides the byte stream, so that the bytes of unfinished messages
+/// could not be counted, and the kind of an error, which decides the close code.
 pub(super) async fn upgrade(
     server: &Arc<HttpServer>,
     caller: Caller,
-    request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, HttpRefusal> {
-    let response = create_response_with_body(&request, || ResponseBody::text(""));
+    request: Request,
+) -> Result<Response, HttpRefusal> {
+    let response = create_response_with_body(&request, Body::empty);
     let mut response = response.map_err(|error| HttpRefusal::WebSocket(error.to_string()))?;
     let link = server.join(&caller).await?;
     let id = HeaderValue::from_str(&acpx_core::wire::new_uuid().to_string()).expect("a UUID is ASCII");
     response.headers_mut().insert(CONNECTION, id);
+    if subprotocol::offers_acp(request.headers()) {
+        let selected = HeaderValue::from_static(ACP_V1);
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, selected);
+    }
     let serving = Arc::clone(server);
     server.spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };

@@ -23,14 +23,19 @@ fn scenario(place: &Place, protocol: &str, agent: &[&str]) -> Vec<Value> {
     steps(&mut place.by(client, agent))
 }
 
+/// A script of `tests/npm`, run by the installed node.
+fn script(name: &str) -> Command {
+    let node = installed().join("node_modules/.bin/node");
+    assert!(node.exists(), "{} is not there: run .ci/npm-sdk", node.display());
+    let mut command = Command::new(node);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/npm").join(name));
+    command
+}
+
 /// The client with the scenario, before it is told of the agent.
 fn client(place: &Place, protocol: &str) -> Command {
-    let sdk = installed();
-    let node = sdk.join("node_modules/.bin/node");
-    assert!(node.exists(), "{} is not there: run .ci/npm-sdk", node.display());
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/npm/client.mjs");
-    let mut command = Command::new(node);
-    command.arg(client).arg("--sdk").arg(sdk).args(["--protocol", protocol, "--words", "demo"]);
+    let mut command = script("client.mjs");
+    command.arg("--sdk").arg(installed()).args(["--protocol", protocol, "--words", "demo"]);
     command.arg("--cwd").arg(place.work());
     command
 }
@@ -173,4 +178,14 @@ fn npm_sdk_runs_a_session_over_http_and_websocket_in_both_versions() {
             assert_eq!(heard, whole_life("acpx-demo", "think tool hello", &diff), "{url} {protocol}");
         }
     }
+}
+
+#[test]
+fn websocket_of_a_web_page_authenticates_with_a_subprotocol() {
+    let place = Place::new();
+    let token = place.ok(&["token", "new"]);
+    let served = Served::new(&place, &[]);
+    let shown = |token: &str| steps(script("page.mjs").args([&served.websocket, token]));
+    assert_eq!(shown(token.trim()), [json!({ "protocol": "acp.v1", "version": 1 })]);
+    assert_eq!(shown("acpx_wrong"), [json!({ "protocol": "", "error": true })]);
 }

@@ -80,6 +80,29 @@ fn bearer_scheme_is_case_insensitive_and_origin_still_applies() {
 }
 
 #[test]
+fn bearer_subprotocol_is_a_secret_and_two_secrets_are_refused() {
+    let uri = Uri::from_static("/acp");
+    let cases: &[(Headers, Result<Option<&str>, AccessError>)] = &[
+        (&[("sec-websocket-protocol", "acp.v1, bearer.acpx_x")], Ok(Some("acpx_x"))),
+        (&[("sec-websocket-protocol", "bearer.acpx_x ,acp.v1")], Ok(Some("acpx_x"))),
+        (&[("sec-websocket-protocol", "acp.v1"), ("sec-websocket-protocol", "bearer.x")], Ok(Some("x"))),
+        (&[("sec-websocket-protocol", "acp.v1, Bearer.x"), ("host", "localhost")], Ok(None)),
+        (&[("sec-websocket-protocol", "bearer.x, bearer.x")], Err(AccessError::BadToken)),
+        (
+            &[("sec-websocket-protocol", "bearer.x"), ("authorization", "Bearer x")],
+            Err(AccessError::BadToken),
+        ),
+        (
+            &[("sec-websocket-protocol", "bearer.x"), ("host", "a"), ("origin", "http://evil.example")],
+            Err(AccessError::Origin),
+        ),
+    ];
+    for (shown, expected) in cases {
+        assert_eq!(OPEN.look(&uri, &headers(shown)), *expected, "{shown:?}");
+    }
+}
+
+#[test]
 fn request_without_token_is_refused_if_tokens_exist_or_public() {
     let door = |is_loopback, insecure_public| Guard { is_loopback, insecure_public, origins: Vec::new() };
     let admitted = [

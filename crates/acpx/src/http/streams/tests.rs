@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 
+use futures_util::StreamExt;
+
 use super::*;
 
 fn message(line: &str) -> RpcMessage {
@@ -20,7 +22,7 @@ async fn tell(streams: &mut ConnectionStreams, line: &str) {
 }
 
 async fn next(reader: &mut SessionStreamReader) -> Option<String> {
-    poll_fn(|context| reader.poll(context)).await.map(|line| line.to_string())
+    reader.next().await.map(|line| line.to_string())
 }
 
 #[test]

@@ -105,6 +105,70 @@ fn websocket_messages_count_as_use_of_their_token() {
     assert!(is_listed());
 }
 
+/// The status of a WebSocket handshake with these headers, and the subprotocol that the server selects.
+fn handshake(served: &Served, headers: &[(&str, &str)]) -> (u16, Option<String>) {
+    let mut stream = served.stream();
+    write!(
+        stream,
+        "GET /acp HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\n",
+        served.place
+    )
+    .unwrap();
+    write!(stream, "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n").unwrap();
+    for (name, value) in headers {
+        write!(stream, "{name}: {value}\r\n").unwrap();
+    }
+    write!(stream, "\r\n").unwrap();
+    let answer = head(&mut BufReader::new(stream));
+    assert!(!answer.head.contains("bearer."), "{}", answer.head);
+    (answer.status, answer.header("sec-websocket-protocol"))
+}
+
+fn offer(subprotocols: &str) -> (&str, &str) {
+    ("sec-websocket-protocol", subprotocols)
+}
+
+#[test]
+fn websocket_subprotocol_carries_the_token_and_acp_v1_is_selected() {
+    let (place, open) = (Place::new(), Place::new());
+    let (secret, id) = make(&place, "page");
+    let served = Served::new(&place, &[]);
+    let (token, bearer) = (format!("bearer.{secret}"), format!("Bearer {secret}"));
+    let both = format!("acp.v1, {token}");
+    let acp = || Some("acp.v1".to_owned());
+    assert_eq!(handshake(&served, &[offer(&both)]), (101, acp()));
+    assert_eq!(handshake(&served, &[offer(&token), offer("chat,acp.v1")]), (101, acp()));
+    assert_eq!(handshake(&served, &[offer("acp.v1"), ("authorization", &bearer)]), (101, acp()));
+    // Without `acp.v1` the server selects none, and the client decides whether to go on.
+    assert_eq!(handshake(&served, &[offer(&token)]), (101, None));
+    assert_eq!(handshake(&served, &[offer("chat, ACP.V1"), ("authorization", &bearer)]), (101, None));
+    for refused in [
+        &[offer("acp.v1")][..],
+        &[offer("acp.v1, bearer.acpx_wrong")],
+        &[offer("acp.v1, bearer.")],
+        &[offer(&both), offer(&token)],
+        &[offer(&both), ("authorization", &bearer)],
+    ] {
+        assert_eq!(handshake(&served, refused), (401, None), "{refused:?}");
+    }
+    let evil = ("origin", "https://evil.example");
+    assert_eq!(handshake(&served, &[offer(&both), evil]), (403, None));
+    // A home without tokens needs none, and knows none.
+    let unprotected = Served::new(&open, &[]);
+    assert_eq!(handshake(&unprotected, &[offer("acp.v1")]), (101, acp()));
+    assert_eq!(handshake(&unprotected, &[offer(&both)]), (401, None));
+
+    let mut request = served.websocket.as_str().into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", both.parse().unwrap());
+    let mut socket = Socket::over(served.stream(), request).unwrap();
+    socket.call("initialize", json!({ "protocolVersion": 1 }));
+    let session = socket.open(&place);
+    assert_eq!(socket.prompt(&session, "hello").1["result"]["stopReason"], "end_turn");
+    place.json(&["token", "revoke", &id]);
+    assert!(socket.hear().unwrap_err().contains("token"));
+    assert_eq!(handshake(&served, &[offer(&both)]), (401, None));
+}
+
 #[test]
 fn foreign_origin_and_rebound_host_name_are_refused() {
     let place = Place::new();
