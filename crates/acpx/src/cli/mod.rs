@@ -34,7 +34,7 @@ pub(crate) use self::invocation::{
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::near_verb::NearVerb;
 pub(crate) use self::options::{
-    ColorMode, Format, OutputArgs, SessionArgs, seconds_to_idle_time, seconds_to_limit,
+    ColorMode, Format, OutputArgs, SessionArgs, SetupArgs, seconds_to_idle_time, seconds_to_limit,
 };
 pub(crate) use self::pending::AnswerArgs;
 pub(crate) use self::prune::PruneArgs;
@@ -42,7 +42,9 @@ pub(crate) use self::queue::{QueueCommand, QueueDropArgs, QueueFilterArgs, Queue
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_format};
 pub(crate) use self::scan::is_verb;
-pub(crate) use self::sessions::{ListArgs, MigrateArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs};
+pub(crate) use self::sessions::{
+    ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
+};
 pub(crate) use self::usage::{UsageError, nearest};
 pub(crate) use self::verbs::{HostCommand, SchemaArgs, TourArgs};
 

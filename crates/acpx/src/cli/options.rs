@@ -1,9 +1,12 @@
 //! The flags that every session command accepts, as clap reads them.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, UnattendedPolicy};
+use acpx_core::model::{
+    LoginPolicy, PermissionMode, ProtocolVersion, SetupOptions, SystemPrompt, UnattendedPolicy,
+};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +156,70 @@ The URL of an agent on another machine, such as one that runs acpx serve, begins
 https:// or http://. Set its token as ACPX_REMOTE_TOKEN. Unencrypted URLs work only for localhost unless you add
 --insecure: --agent 'ws://10.0.0.7:7000/acp --insecure'.";
 
+/// Names of tools, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolNames(pub(crate) Vec<String>);
+
+// What the user fixes about the agent of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub(crate) struct SetupArgs {
+    /// Replace the agent's system prompt, if it reads one from _meta as claude does; the session keeps it
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = SHARED)]
+    #[arg(conflicts_with = "append_system_prompt", long_help = SYSTEM_PROMPT_HELP)]
+    pub(crate) system_prompt: Option<String>,
+    /// Add this text to the agent's system prompt, in the same way
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = SHARED)]
+    pub(crate) append_system_prompt: Option<String>,
+    /// Let the agent use only these tools, if it reads that from _meta as claude does; "" is none
+    #[arg(long, value_name = "NAMES", value_parser = tool_names, help_heading = SHARED)]
+    pub(crate) allowed_tools: Option<ToolNames>,
+    /// Let one prompt take this many turns of the model, if the agent reads that from _meta as claude does
+    #[arg(long, value_name = "N", value_parser = max_turns, allow_negative_numbers = true, help_heading = SHARED)]
+    pub(crate) max_turns: Option<NonZeroU64>,
+    /// Give the agent no files through acpx; the session keeps that
+    #[arg(long, help_heading = SHARED)]
+    pub(crate) no_fs: bool,
+    /// Run no commands for the agent; the session keeps that
+    #[arg(long, help_heading = SHARED)]
+    pub(crate) no_terminal: bool,
+}
+
+impl SetupArgs {
+    /// The options as the host gets them.
+    pub(crate) fn options(&self) -> SetupOptions {
+        let Self { system_prompt, append_system_prompt, allowed_tools, max_turns, no_fs, no_terminal } =
+            self.clone();
+        let append = append_system_prompt.map(|append| SystemPrompt::Append { append });
+        SetupOptions {
+            system_prompt: system_prompt.map(SystemPrompt::Replace).or(append),
+            allowed_tools: allowed_tools.map(|ToolNames(names)| names),
+            max_turns,
+            no_fs,
+            no_terminal,
+        }
+    }
+
+    /// The flags that were typed.
+    pub(crate) fn typed(&self) -> Vec<&'static str> {
+        let flags = [
+            (self.system_prompt.is_some(), "--system-prompt"),
+            (self.append_system_prompt.is_some(), "--append-system-prompt"),
+            (self.allowed_tools.is_some(), "--allowed-tools"),
+            (self.max_turns.is_some(), "--max-turns"),
+            (self.no_fs, "--no-fs"),
+            (self.no_terminal, "--no-terminal"),
+        ];
+        flags.into_iter().filter(|(is_typed, _)| *is_typed).map(|(_, flag)| flag).collect()
+    }
+}
+
+const SYSTEM_PROMPT_HELP: &str = "\
+Replace the agent's system prompt, if it reads one from _meta as claude does; the session keeps it
+
+It is sent as _meta.systemPrompt with every session/new, session/load and session/resume of the session. So are
+--append-system-prompt, as _meta.systemPrompt.append, and --allowed-tools and --max-turns, as members of
+_meta.claudeCode.options. An agent that reads none of them works as without these flags.";
+
 // The flags that every session command accepts, even if it does not use all of them: calling programs put the same
 // flags before every command.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
@@ -193,6 +260,8 @@ pub(crate) struct SessionArgs {
     /// Give the session this additional directory, if the agent supports it; may be repeated
     #[arg(long, value_name = "DIR", help_heading = SHARED)]
     pub(crate) add_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
 }
 
 impl SessionArgs {
@@ -250,6 +319,21 @@ pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
 fn protocol(text: &str) -> Result<ProtocolVersion, String> {
     let version = text.parse().ok().and_then(ProtocolVersion::from_number);
     version.ok_or_else(|| "expected 1 or 2".to_owned())
+}
+
+fn tool_names(text: &str) -> Result<ToolNames, String> {
+    let names: Vec<String> = match text.trim() {
+        "" => Vec::new(),
+        text => text.split(',').map(|name| name.trim().to_owned()).collect(),
+    };
+    if names.iter().any(String::is_empty) {
+        return Err(r#"expected names separated by commas, or "" for no tools"#.to_owned());
+    }
+    Ok(ToolNames(names))
+}
+
+fn max_turns(text: &str) -> Result<NonZeroU64, String> {
+    text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }
 
 fn login_policy(text: &str) -> Result<LoginPolicy, String> {

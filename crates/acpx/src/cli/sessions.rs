@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{RequestId, Seq, TurnId};
+use acpx_core::model::{AcpSessionId, RequestId, Seq, TurnId};
 use clap::{Args, Subcommand};
 
 use super::options::SessionNameArgs;
@@ -25,12 +25,13 @@ Without a command the sessions are listed, only those of AGENT if you name one:
 
 const SESSIONS_VERBS: &[(&str, Build)] = &[
     ("new", |command, _| {
-        session::<NewNameArgs, ()>(command)
+        session::<NewNameArgs, NewArgs>(command)
             .about("Start a session here; an open one of the same name is closed and kept")
             .override_usage("acpx [AGENT] sessions new [FLAGS]")
+            .after_help(NEW_HELP)
     }),
     ("ensure", |command, _| {
-        session::<NewNameArgs, ()>(command)
+        session::<NewNameArgs, NewArgs>(command)
             .about("Start a session here unless there is one, here or in a parent directory")
             .override_usage("acpx [AGENT] sessions ensure [FLAGS]")
             .after_help(ENSURE_HELP)
@@ -76,9 +77,19 @@ const SESSIONS_VERBS: &[(&str, Build)] = &[
     ("migrate", |command, _| output::<MigrateArgs>(command)),
 ];
 
+const NEW_HELP: &str = "\
+With --resume-session the agent restores the conversation, and acpx stores what the agent replays of it. A session that
+acpx has already keeps its id and its history, and gets the name. If the agent does not have it, nothing changes and the
+exit code is 4.
+
+Examples:
+  acpx claude sessions new -s api                        a session named api
+  acpx claude sessions new --resume-session 0198c1f2…    continue what claude's own program began";
+
 const ENSURE_HELP: &str = "\
-An existing session gets the --model, --mcp-config, --add-dir and --protocol that you give, and its agent is started
-for that; without these flags nothing is started.
+An existing session gets the --model, --mcp-config, --add-dir, --protocol and options such as --system-prompt that you
+give, and its agent is started for that; without these flags nothing is started. --resume-session applies only if there
+is no session yet.
 
 Examples:
   acpx claude sessions ensure                  for a script: afterwards there is a session
@@ -109,8 +120,8 @@ pub(super) fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
 /// A command below `sessions`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    New,
-    Ensure,
+    New(NewArgs),
+    Ensure(NewArgs),
     List(ListArgs),
     Show,
     History(HistoryArgs),
@@ -134,6 +145,14 @@ pub(super) struct NewNameArgs {
     /// A name for the session, for several in one directory
     #[arg(short = 's', long, alias = "session", value_name = "NAME")]
     pub(super) name: Option<String>,
+}
+
+// The session of the agent that a new session continues.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NewArgs {
+    /// Continue this session of the agent instead of a fresh one; `sessions list --remote` lists them
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    pub(crate) resume_session: Option<AcpSessionId>,
 }
 
 /// List sessions, last used first
@@ -271,6 +290,11 @@ pub(crate) struct WaitArgs {
     /// Return when one of them is done
     #[arg(long)]
     pub(crate) any: bool,
+}
+
+/// Parses the id of an agent's session.
+fn session_id(text: &str) -> Result<AcpSessionId, String> {
+    AcpSessionId::new(text.trim()).map_err(|_| "expected the id of a session of the agent".to_owned())
 }
 
 /// Parses a count.

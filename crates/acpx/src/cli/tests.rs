@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use acpx_core::model::{
@@ -9,7 +10,7 @@ use acpx_core::model::{
 };
 use proptest::prelude::*;
 
-use super::options::{PermissionArgs, PolicyArgs};
+use super::options::{PermissionArgs, PolicyArgs, ToolNames};
 use super::*;
 use crate::error::CliError;
 
@@ -197,8 +198,12 @@ fn every_verb_parses_with_and_without_an_agent() {
             AgentChoice::Default,
             "Sessions(List(ListArgs { local: false, remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\"), limit: None }))",
         ),
-        (&["claude", "sessions", "new"], named("claude"), "Sessions(New)"),
-        (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
+        (&["claude", "sessions", "new"], named("claude"), "Sessions(New(NewArgs { resume_session: None }))"),
+        (
+            &["claude", "sessions", "ensure"],
+            named("claude"),
+            "Sessions(Ensure(NewArgs { resume_session: None }))",
+        ),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
         (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete(DeleteArgs { yes: false }))"),
@@ -344,6 +349,7 @@ fn flags_mean_the_same_at_every_position() {
             auth_policy: Some(LoginPolicy::Fail),
             mcp_config: Some("m.json".into()),
             add_dir: vec!["/more".into(), "less".into()],
+            setup: SetupArgs::default(),
         },
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
@@ -352,6 +358,32 @@ fn flags_mean_the_same_at_every_position() {
         let behind_the_verb = [&["claude"], verb, flags].concat();
         for line in [before_the_agent, before_the_verb, behind_the_verb] {
             assert_eq!(invocation(&line).options, expected, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn setup_flags_are_read_at_every_position() {
+    let replaced = SetupArgs { system_prompt: Some("-x".to_owned()), ..SetupArgs::default() };
+    let none = SetupArgs { allowed_tools: Some(ToolNames(Vec::new())), ..SetupArgs::default() };
+    let all = SetupArgs {
+        append_system_prompt: Some("be kind".to_owned()),
+        allowed_tools: Some(ToolNames(words(&["Read", "Write"]))),
+        max_turns: NonZeroU64::new(3),
+        no_fs: true,
+        no_terminal: true,
+        ..SetupArgs::default()
+    };
+    let many = &["--append-system-prompt", "be kind", "--allowed-tools=Read, Write", "--max-turns", "3"][..];
+    let cases: [(&[&str], SetupArgs); 3] = [
+        (&["--system-prompt", "-x"], replaced),
+        (&["--allowed-tools", ""], none),
+        (&[many, &["--no-fs", "--no-terminal"]].concat(), all),
+    ];
+    for (flags, expected) in cases {
+        let lines = [[flags, &["claude", "hi"]].concat(), [&["claude", "sessions", "new"], flags].concat()];
+        for line in lines {
+            assert_eq!(invocation(&line).options.flags.setup, expected, "{line:?}");
         }
     }
 }
@@ -538,11 +570,10 @@ fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
 #[test]
 fn reserved_npm_flag_is_a_usage_error_at_every_position() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--max-turns", "3", "claude", "hi"], "--max-turns"),
-        (&["claude", "--max-turns=3", "hi"], "--max-turns"),
-        (&["claude", "exec", "hi", "--no-terminal"], "--no-terminal"),
-        (&["claude", "sessions", "new", "--resume-session", "x"], "--resume-session"),
-        (&["sessions", "--max-turns", "3"], "--max-turns"),
+        (&["--prompt-retries", "3", "claude", "hi"], "--prompt-retries"),
+        (&["claude", "--prompt-retries=3", "hi"], "--prompt-retries"),
+        (&["claude", "exec", "hi", "--suppress-reads"], "--suppress-reads"),
+        (&["sessions", "--prompt-retries", "3"], "--prompt-retries"),
         (&["status", "--suppress-reads"], "--suppress-reads"),
     ];
     for (line, flag) in cases {
@@ -701,6 +732,26 @@ fn invalid_flag_values_are_usage_errors() {
             &["--ttl", "NaN", "status"],
             "invalid value 'NaN' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
             "acpx help status lists its flags",
+        ),
+        (
+            &["--allowed-tools", "Read,,Write", "status"],
+            "invalid value 'Read,,Write' for '--allowed-tools <NAMES>': expected names separated by commas, or \"\" for no tools",
+            "acpx help status lists its flags",
+        ),
+        (
+            &["--max-turns", "0", "status"],
+            "invalid value '0' for '--max-turns <N>': expected a whole number above 0",
+            "acpx help status lists its flags",
+        ),
+        (
+            &["--system-prompt", "a", "--append-system-prompt", "b", "status"],
+            "the argument '--system-prompt <TEXT>' cannot be used with '--append-system-prompt <TEXT>'",
+            "acpx help status lists its flags",
+        ),
+        (
+            &["sessions", "new", "--resume-session", " "],
+            "invalid value ' ' for '--resume-session <ID>': expected the id of a session of the agent",
+            "acpx help sessions new lists its flags",
         ),
         (
             &["sessions", "history", "--limit", "0"],

@@ -290,17 +290,7 @@ const VERBS: [&str; 3] = ["config", "compare", "flow"];
 /// Verbs below `sessions`.
 const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
 /// Flags of any verb.
-const FLAGS: [&str; 9] = [
-    "--suppress-reads",
-    "--allowed-tools",
-    "--max-turns",
-    "--system-prompt",
-    "--append-system-prompt",
-    "--prompt-retries",
-    "--no-fs",
-    "--no-terminal",
-    "--resume-session",
-];
+const FLAGS: [&str; 2] = ["--suppress-reads", "--prompt-retries"];
 
 /// Whether a word is a verb of npm acpx that acpx does not have.
 pub(super) fn is_verb(word: &str) -> bool {

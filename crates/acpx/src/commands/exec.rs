@@ -45,7 +45,7 @@ pub(super) fn run(
     }
     let paths = HostLocator::of_environment()?.paths;
     refuse_own_terms(&paths, Some(settings.policy.mode), settings.policy.tools.is_some())?;
-    if !command.options.is_empty() {
+    if !command.options.is_empty() || !settings.setup.options().is_empty() {
         refuse_inside(&paths, "choose how a session works")?;
     }
     let begun = Instant::now();
@@ -153,7 +153,7 @@ async fn turn(
     made: &mut Option<RecordId>,
 ) -> Result<PromptOutcome, HostSessionError> {
     let mut client = HostClient::over(host.connect()).await?;
-    let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
+    let meta = NewMeta { agent: Some((&settings.agent).into()), start, ..NewMeta::default() };
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), session.console);
     let answer = session.start(&mut client, "session/new", &new, &settings.agent, None).await?;

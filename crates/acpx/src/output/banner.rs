@@ -158,6 +158,7 @@ pub(crate) fn report_kept_settings(meta: &SessionMeta, console: &mut Console<'_>
     let brought = [
         (meta.mcp_servers, "MCP servers", "--mcp-config"),
         (meta.additional_directories, "additional directories", "--add-dir"),
+        (meta.setup, "options of its setup", "the flag"),
     ];
     for (_, what, flag) in brought.into_iter().filter(|(value, ..)| value.is_some()) {
         console.notice(&format!(

@@ -22,7 +22,7 @@ use super::host_locator::acpx_home;
 use super::lookup;
 use crate::agents;
 use crate::agents::UnknownAgent;
-use crate::cli::{AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, UsageError};
+use crate::cli::{AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError};
 use crate::config::credentials::Credentials;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
@@ -146,6 +146,8 @@ pub(crate) struct CommandSettings {
     pub(crate) additional_directories: Vec<AbsolutePath>,
     /// The session's name in the directory; `None` for the unnamed one.
     pub(crate) session: Option<SessionName>,
+    /// What the user fixes about the agent.
+    pub(crate) setup: SetupArgs,
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
     /// The permission mode, if it was typed or configured. Without one, an editor is asked every permission.
@@ -216,6 +218,7 @@ impl CommandSettings {
                 .collect::<Result<_, _>>()?,
             cwd,
             session: options.session.clone(),
+            setup: flags.setup.clone(),
             policy,
             set_mode: flags.mode().or(config.mode),
             set_unattended: flags.unattended().or(config.unattended),
@@ -302,7 +305,7 @@ impl CommandSettings {
         let start = StartMeta::watching(shared, ttl, self.login);
         let start = start.with_variables(agent, own).with_secret_variables(agent, self.secrets_of(agent));
         let start = start.within(self.timeout);
-        StartMeta { settings, ..start }
+        StartMeta { settings, setup: self.setup.options(), ..start }
     }
 
     /// How a bridge describes its client to the host. The client sees the sessions of this agent, whether they were

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::ProtocolVersion;
+use crate::model::{ProtocolVersion, SetupOptions};
 use crate::wire::encode::json_string;
 use crate::wire::json;
 use crate::wire::splice::Splice;
@@ -60,6 +60,18 @@ impl ExtraParams {
         let Self { meta, unknown } = extra.cloned().unwrap_or_default();
         let merged = json::set(meta.as_deref().unwrap_or("{}"), &["acpx", name], value);
         Self { meta: merged.map(Into::into).or(meta), unknown }
+    }
+
+    /// Adds the options of the session's setup under `_meta`. A member of the client takes precedence.
+    pub(crate) fn with_setup(extra: Option<&Self>, setup: &SetupOptions) -> Option<Self> {
+        let mut merged = extra.cloned();
+        for (path, value) in setup.meta_members() {
+            let Self { meta, unknown } = merged.take().unwrap_or_default();
+            let own = meta.as_deref().unwrap_or("{}");
+            let set = if json::get(own, path).is_none() { json::set(own, path, &value) } else { None };
+            merged = Some(Self { meta: set.map(Into::into).or(meta), unknown });
+        }
+        merged
     }
 
     /// All readable values.

@@ -329,8 +329,9 @@ impl Engine {
             agent: kept.agent,
             additional_directories: kept.additional_directories,
             mcp_servers: Servers::lost(kept.mcp_servers),
+            setup: kept.settings.setup,
         };
-        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted.clone();
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers, setup } = persisted.clone();
         let launch = LaunchSpec {
             agent,
             cwd: kept.cwd,
@@ -339,6 +340,7 @@ impl Engine {
             additional_directories,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or(mcp_servers),
+            setup,
             login: Some(restore.login),
             logged_in: restore.logged_in.clone(),
             extra_params: restore.extra_params.clone(),

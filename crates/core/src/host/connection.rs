@@ -124,6 +124,7 @@ impl Connection {
         Ok(NewSession {
             additional_directories: call.additional_directories,
             mcp_servers,
+            setup: self.access.setup(start)?,
             extra_params: self.access.extra_params(version, call.meta.as_deref(), call.unknown.as_deref()),
             login: start.launch.login.unwrap_or_default(),
             logged_in: self.login.clone(),

@@ -10,7 +10,8 @@
 //! it.
 
 use crate::model::{
-    Fact, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue, UnmetSetting,
+    Fact, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue, SetupOptions,
+    UnmetSetting,
 };
 
 use super::forward::Forwards;
@@ -40,6 +41,12 @@ impl SessionConfig {
     /// The settings to persist, if they changed since the last call.
     pub(super) fn take_changed(&mut self) -> Option<RecordSettings> {
         std::mem::take(&mut self.is_changed).then(|| self.settings.clone())
+    }
+
+    /// Stores the options that the agent was set up with.
+    pub(super) fn accept_setup(&mut self, setup: SetupOptions) {
+        self.is_changed |= self.settings.setup != setup;
+        self.settings.setup = setup;
     }
 
     /// The previous agent's offer does not apply to a new one.

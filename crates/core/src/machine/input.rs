@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::{
     AcpSessionId, Advertised, AgentError, AgentRequestId, AgentSessionId, AgentState, Exchange, ForwardId,
     HistoryExtent, OfferedSettings, PermissionPolicy, Permit, RequestId, RestoreProfile, SettingName,
-    Timestamp, ToolUse, Turn, TurnId, TurnLimits, TurnStop, Update, WakeOptions,
+    SetupOptions, Timestamp, ToolUse, Turn, TurnId, TurnLimits, TurnStop, Update, WakeOptions,
 };
 
 use super::ForwardedRequest;
@@ -100,6 +100,8 @@ pub(crate) enum Input {
     ForgetSetting(SettingName),
     /// The user chose a title, which the agent's titles do not replace.
     UserTitleSet,
+    /// The agent was set up with these options.
+    SetupAccepted(SetupOptions),
     /// The agent reported which settings it offers and their values. Precedes the input that carried the report.
     SettingsOffered(OfferedSettings),
     /// The agent answered our request to restore a setting.

@@ -8,8 +8,8 @@
 
 use crate::model::{
     AcpSessionId, AgentError, AgentRequestId, Decision, ErrorMeaning, Fallback, ForwardId, HistoryExtent,
-    Lifecycle, Lineage, LineageReason, Record, RequestId, RestoreError, Setting, SettingName, Timestamp,
-    ToolUse, Turn, TurnId, UnattendedPolicy, WakeOptions,
+    Lifecycle, Lineage, LineageReason, OfferedSettings, Record, RequestId, RestoreError, Setting,
+    SettingName, Timestamp, ToolUse, Turn, TurnId, UnattendedPolicy, WakeOptions,
 };
 
 mod close;
@@ -182,11 +182,9 @@ impl SessionMachine {
             Input::Forward(request) => self.forward(request),
             Input::ForwardCancelled(id) => self.cancel_forward(id),
             Input::ForwardAnswered { id, answer } => self.on_forward_answer(id, answer),
-            Input::SettingsOffered(offered) => {
-                let forwards = self.is_live().then_some(&self.forwards);
-                self.config.on_offered(offered, forwards);
-            }
+            Input::SettingsOffered(offered) => self.on_settings_offered(offered),
             Input::ForgetSetting(setting) => self.config.forget(&setting),
+            Input::SetupAccepted(setup) => self.config.accept_setup(setup),
             Input::UserTitleSet => self.progress.has_user_title = true,
             Input::SettingAnswered(answer) => self.on_setting_answer(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
@@ -239,6 +237,11 @@ impl SessionMachine {
         }
         self.out.extend(self.config.take_changed().map(Effect::SaveSettings));
         std::mem::take(&mut self.out)
+    }
+
+    fn on_settings_offered(&mut self, offered: OfferedSettings) {
+        let forwards = self.is_live().then_some(&self.forwards);
+        self.config.on_offered(offered, forwards);
     }
 
     /// Whether the session still has to be adopted from the agent.

@@ -9,7 +9,7 @@ use crate::model::{
     ErrorCode, ErrorMeaning, Exchange, Fact, ForwardId, HistoryExtent, LineageReason, LoadWait, MessageKind,
     OfferedSetting, OfferedSettings, PermissionCount, PermissionMode, PermissionPolicy, Permit, RecordId,
     RecordSettings, ReplayVerdict, RestoreError, RestoreProfile, Setting, SettingName, SettingValue,
-    StopReason, ToolUse, TurnError, TurnLimits, TurnOutcome, TurnState, Update,
+    SetupOptions, StopReason, ToolUse, TurnError, TurnLimits, TurnOutcome, TurnState, Update,
 };
 
 mod adopting;

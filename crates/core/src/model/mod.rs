@@ -51,6 +51,7 @@ mod record;
 mod scope;
 mod secrets;
 mod setting;
+mod setup_options;
 mod terminal;
 mod time;
 mod turn;
@@ -101,6 +102,7 @@ pub use setting::{
     Choices, MODEL_OPTION, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError,
     SettingName, SettingValue, UnmetSetting,
 };
+pub use setup_options::{SetupOptions, SystemPrompt};
 pub(crate) use terminal::PreviousContent;
 pub use terminal::{TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::ErrorCode;
+use super::{ErrorCode, SetupOptions};
 
 /// The setting that stands for version 1's `models` and `session/set_model`, in the store and for version 2 clients.
 /// No agent has an option with this id.
@@ -86,6 +86,8 @@ pub struct RecordSettings {
     pub reported: OfferedSettings,
     /// The chosen settings that could not be restored when the session was last set up at the agent.
     pub unmet: Vec<UnmetSetting>,
+    /// The options that the agent was set up with.
+    pub setup: SetupOptions,
 }
 
 /// A chosen setting that could not be restored.

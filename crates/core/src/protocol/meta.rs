@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AgentProfile, Fallback, LoginPolicy, ProtocolVersion};
+use crate::model::{AgentProfile, Fallback, LoginPolicy, ProtocolVersion, SetupOptions};
 
 mod answers;
 mod conversions;
@@ -161,6 +161,9 @@ pub struct NewMeta {
     /// How a shell finds the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<ShellMeta>,
+    /// The id of a session that the agent has: the record gets that one instead of a fresh one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_session: Option<String>,
     /// Options of every request that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
@@ -179,6 +182,9 @@ pub struct StartMeta {
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
+    /// What the user fixed about the agent. The record keeps it; absent members keep the record's.
+    #[serde(skip_serializing_if = "SetupOptions::is_empty")]
+    pub setup: SetupOptions,
     /// Settings to choose before the response, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingMeta>,

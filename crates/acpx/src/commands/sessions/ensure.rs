@@ -4,12 +4,12 @@
 //! cannot apply any more are reported. Without flags nothing is started.
 
 use acpx_core::model::{ProtocolVersion, Record, SessionIdentity};
-use acpx_core::protocol::meta::{SessionMeta, ShellMeta};
+use acpx_core::protocol::meta::{NewMeta, SessionMeta, ShellMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
 use super::new::{make, name, request};
-use crate::cli::CliOptions;
+use crate::cli::{CliOptions, NewArgs};
 use crate::commands::host_request::{StartedSession, restore_meta, resume_session};
 use crate::config::Config;
 use crate::error::{CliError, Intent, NoSessionHelp};
@@ -21,12 +21,17 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
 
 /// Finds or creates the session.
-pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, config: &Config) -> Result<(), CliError> {
+pub(crate) fn run(
+    args: &NewArgs,
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+) -> Result<(), CliError> {
     // An unreadable file is an error even if it is not needed.
     let given = McpServerSet::typed(settings, options)?;
     let there = block_on(async { RecordLookup::open()?.find(settings, SessionFilter::Open).await })?;
     let Some(record) = there else {
-        return make(settings, options, config, unless_found(settings)?);
+        return make(args, settings, options, config, unless_found(settings)?);
     };
     let mut console = Console::of_program(settings.mode);
     let (identity, not_applied) = if brings_something(settings, options, &record) {
@@ -89,7 +94,8 @@ pub(in crate::commands) async fn open_or_create(
         return Err(no_session(settings, NoSessionHelp { intent, alternatives })?);
     }
     let shell = unless_found(settings)?;
-    let (identity, meta) = request(settings, options, config.get()?, shell, begun, console).await?;
+    let wanted = NewMeta { shell: Some(shell), ..NewMeta::default() };
+    let (identity, meta) = request(settings, options, config.get()?, wanted, begun, console).await?;
     let lookup = RecordLookup::open()?;
     if meta.created {
         let (record, cwd) = (&identity.record, settings.cwd.as_path());
@@ -114,6 +120,7 @@ fn brings_something(settings: &CommandSettings, options: &CliOptions, record: &R
     options.flags.model.is_some()
         || options.flags.mcp_config.is_some()
         || !settings.additional_directories.is_empty()
+        || record.settings.setup.updated_by(&settings.setup.options()) != record.settings.setup
         || wants_newer(options, record).is_some()
 }
 
@@ -139,7 +146,7 @@ async fn apply(
         output::awake(how, console);
         output::unmet(&meta.agent.unmet_settings, console);
     }
-    let mut not_applied = not_applied(&meta);
+    let mut not_applied = not_applied(&meta, settings);
     if let Some(wanted) = wants_newer(options, record)
         && !has_protocol(record, wanted).await?
     {
@@ -150,9 +157,10 @@ async fn apply(
 }
 
 /// The flags without effect, since the agent keeps what it has.
-pub(super) fn not_applied(meta: &SessionMeta) -> Vec<&'static str> {
+pub(super) fn not_applied(meta: &SessionMeta, settings: &CommandSettings) -> Vec<&'static str> {
     let unchanged = [(meta.mcp_servers, "--mcp-config"), (meta.additional_directories, "--add-dir")];
-    unchanged.into_iter().filter(|(state, _)| state.is_some()).map(|(_, flag)| flag).collect()
+    let setup = meta.setup.map(|_| settings.setup.typed()).unwrap_or_default();
+    unchanged.into_iter().filter(|(state, _)| state.is_some()).map(|(_, flag)| flag).chain(setup).collect()
 }
 
 /// Whether the record now has this protocol version for its agent.

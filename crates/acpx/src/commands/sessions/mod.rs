@@ -29,8 +29,8 @@ use crate::error::{CliError, CliExit};
 pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<ExitCode, CliError> {
     let RunContext { options, config } = *context;
     match command {
-        SessionsCommand::New => new::new(&context.settings()?, options, config.get()?),
-        SessionsCommand::Ensure => ensure::run(&context.settings()?, options, config.get()?),
+        SessionsCommand::New(args) => new::new(&args, &context.settings()?, options, config.get()?),
+        SessionsCommand::Ensure(args) => ensure::run(&args, &context.settings()?, options, config.get()?),
         SessionsCommand::Show => show::run(&context.found()?),
         SessionsCommand::History(args) => history::run(&context.found()?, args.limit),
         SessionsCommand::Replay(replay) => replay::run(&context.found()?, &replay),

@@ -1,11 +1,11 @@
 //! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` and prompts use it too.
 
-use acpx_core::model::{RecordId, SessionIdentity, SessionName};
+use acpx_core::model::{ErrorCode, RecordId, SessionIdentity, SessionName};
 use acpx_core::protocol::meta::{NewMeta, SessionMeta, ShellMeta};
 use tokio::time::Instant;
 
 use super::ensure::not_applied;
-use crate::cli::{CliOptions, UsageError};
+use crate::cli::{CliOptions, NewArgs, UsageError};
 use crate::commands::host_request::{StartedSession, start_session};
 use crate::config::Config;
 use crate::error::CliError;
@@ -17,13 +17,19 @@ use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
 
 /// Creates a session; an open one of the same name in the same directory is closed.
-pub(crate) fn new(settings: &CommandSettings, options: &CliOptions, config: &Config) -> Result<(), CliError> {
+pub(crate) fn new(
+    args: &NewArgs,
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+) -> Result<(), CliError> {
     let shell = ShellMeta { name: settings.session.as_ref().map(ToString::to_string), unless_in: None };
-    make(settings, options, config, shell)
+    make(args, settings, options, config, shell)
 }
 
 /// Requests a session. If another command has just created it, the result may be that one.
 pub(super) fn make(
+    args: &NewArgs,
     settings: &CommandSettings,
     options: &CliOptions,
     config: &Config,
@@ -35,8 +41,19 @@ pub(super) fn make(
     let is_ensure = shell.unless_in.is_some();
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let (identity, meta) =
-            request(settings, options, config, shell, Instant::now(), &mut console).await?;
+        let wanted = NewMeta {
+            shell: Some(shell),
+            resume_session: args.resume_session.as_ref().map(ToString::to_string),
+            ..NewMeta::default()
+        };
+        let requested = request(settings, options, config, wanted, Instant::now(), &mut console).await;
+        let (identity, meta) = requested.map_err(|error| match (&args.resume_session, error.code()) {
+            (Some(_), ErrorCode::NoSession) => error.with_hint(format!(
+                "acpx {} sessions list --remote lists the sessions that the agent has",
+                settings.typed_agent()
+            )),
+            _ => error,
+        })?;
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
@@ -45,7 +62,7 @@ pub(super) fn make(
             output::created(label, &mut console);
         }
         output::report_kept_settings(&meta, &mut console);
-        let not_applied = not_applied(&meta);
+        let not_applied = not_applied(&meta, settings);
         let how = match (is_ensure, meta.created) {
             (false, _) => EnsureOrigin::New { replaced: replaced.as_ref() },
             (true, true) => EnsureOrigin::Created,
@@ -62,8 +79,9 @@ pub(in crate::commands) async fn create(
     config: &Config,
 ) -> Result<RecordId, CliError> {
     let mut console = Console::of_program(settings.mode);
-    let shell = ShellMeta { name: None, unless_in: None };
-    let (identity, meta) = request(settings, options, config, shell, Instant::now(), &mut console).await?;
+    let shell = Some(ShellMeta { name: None, unless_in: None });
+    let wanted = NewMeta { shell, ..NewMeta::default() };
+    let (identity, meta) = request(settings, options, config, wanted, Instant::now(), &mut console).await?;
     if let Some(replaced) = meta.replaced_record_id {
         output::replaced(&replaced, &settings.typed_agent(), &mut console);
     }
@@ -75,13 +93,13 @@ pub(super) async fn request(
     settings: &CommandSettings,
     options: &CliOptions,
     config: &Config,
-    shell: ShellMeta,
+    wanted: NewMeta,
     begun: Instant,
     console: &mut Console<'static>,
 ) -> Result<(SessionIdentity, SessionMeta), CliError> {
     let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
-    let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
+    let meta = NewMeta { agent: Some((&settings.agent).into()), start, ..wanted };
     let params = NewParams::new(settings, &given, meta);
     settings.warn_of_unread_keys(config, console);
     // A host that died before it replied has created nothing that lookup finds.

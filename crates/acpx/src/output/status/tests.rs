@@ -481,6 +481,7 @@ fn status_shows_settings_and_requested_values_that_differ() {
             shown(option("web"), None, SettingValue::Flag(true), Choices::Unknown),
         ]),
         unmet: vec![UnmetSetting { name: option("gone"), reason: "it is gone".into() }],
+        ..RecordSettings::default()
     };
     let record = Record { settings, ..record() };
     let snapshot = Snapshot {

@@ -178,7 +178,7 @@ fn mode_set_in_npm_acpx_holds_after_the_import() {
 }
 
 /// Runs npm acpx itself, in the place's home and directory.
-fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
+pub(super) fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
     let home = place.path_of("user");
     fs::create_dir_all(&home).unwrap();
     if !home.join(".acpx").exists() {

@@ -32,6 +32,7 @@ mod request_ids;
 mod reset;
 mod scope;
 mod settings;
+mod setup_options;
 mod store_versions;
 mod terminal_output;
 mod titles;

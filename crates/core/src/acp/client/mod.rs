@@ -46,8 +46,8 @@ use responses::AnswerSource;
 pub use responses::{AgentResponse, ListPage, ListedSession};
 pub use session_options::SessionOffer;
 pub use setup::{LoadMethod, ReplayMethod, ResumeMethod, SessionWorkspace, mcp_server_json};
-pub(crate) use start::InitializeFailure;
 pub use start::InitializedAgent;
+pub(crate) use start::{InitializeFailure, OfferedServices};
 pub(crate) use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 
 /// A connection to an agent that has replied to `initialize`.
@@ -74,6 +74,8 @@ pub struct AgentConnection {
     secrets: Secrets,
     /// Whether it is an acpx host.
     is_host: bool,
+    /// What it was offered in `initialize`.
+    services: OfferedServices,
 }
 
 /// One line exchanged with the agent, as stored: without secret values.
@@ -376,8 +378,8 @@ impl AgentConnection {
         session: Option<&AcpSessionId>,
     ) -> Result<(ToolRequest, Arc<str>), RpcError> {
         let read = match self.version {
-            ProtocolVersion::V1 => ToolRequest::read(method, params),
-            ProtocolVersion::V2 => None,
+            ProtocolVersion::V1 if self.services.has(method) => ToolRequest::read(method, params),
+            ProtocolVersion::V1 | ProtocolVersion::V2 => None,
         };
         let read = read.ok_or_else(|| RpcError::method_not_found(method))?;
         self.about(params, session, true)?;

@@ -39,6 +39,27 @@ pub struct InitializeFailure {
     pub lines: Vec<RedactedLine>,
 }
 
+/// The services that acpx advertises to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OfferedServices {
+    /// Files. Without them, every `fs/` request is refused as unknown.
+    pub(crate) fs: bool,
+    /// Commands. Without them, every `terminal/` request is refused as unknown.
+    pub(crate) terminal: bool,
+    /// Logins in a terminal.
+    pub(crate) terminal_login: bool,
+}
+
+impl OfferedServices {
+    /// Everything acpx has.
+    pub(crate) const ALL: Self = Self { fs: true, terminal: true, terminal_login: true };
+
+    /// Whether it has the service of this method.
+    pub(super) fn has(self, method: &str) -> bool {
+        (self.fs || !method.starts_with("fs/")) && (self.terminal || !method.starts_with("terminal/"))
+    }
+}
+
 impl AgentConnection {
     /// Sends `initialize` with this protocol version and waits for the reply; the caller sets the timeout. The agent
     /// may choose an older version. The secrets were given to the agent and are redacted in every stored line.
@@ -51,7 +72,7 @@ impl AgentConnection {
         secrets: Secrets,
         client: Option<&ExtraParams>,
     ) -> Result<InitializedAgent, InitializeFailure> {
-        Self::start_for(agent, version, (peer, incoming), secrets, (client, true)).await
+        Self::start_for(agent, version, (peer, incoming), secrets, (client, OfferedServices::ALL)).await
     }
 
     /// The same, for a client that can or cannot run a login in a terminal.
@@ -60,10 +81,10 @@ impl AgentConnection {
         version: ProtocolVersion,
         (peer, mut incoming): (Peer, InboundStream),
         mut secrets: Secrets,
-        (client, has_terminal): (Option<&ExtraParams>, bool),
+        (client, services): (Option<&ExtraParams>, OfferedServices),
     ) -> Result<InitializedAgent, InitializeFailure> {
         let mut lines = Vec::new();
-        let params = initialize_params(version, client, has_terminal);
+        let params = initialize_params(version, client, services);
         match initialize(agent, (version, &params), &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), KnownTools::default());
@@ -86,6 +107,7 @@ impl AgentConnection {
                     children: ChildSessions::default(),
                     secrets,
                     is_host,
+                    services,
                 };
                 Ok(InitializedAgent { connection, lines })
             }
@@ -156,7 +178,11 @@ struct InitializeParams {
     info: Option<v2::Implementation>,
 }
 
-fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has_terminal: bool) -> String {
+fn initialize_params(
+    version: ProtocolVersion,
+    client: Option<&ExtraParams>,
+    services: OfferedServices,
+) -> String {
     let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
     let elicitation = v1::ElicitationCapabilities::new()
         .form(v1::ElicitationFormCapabilities::new())
@@ -176,10 +202,10 @@ fn initialize_params(version: ProtocolVersion, client: Option<&ExtraParams>, has
     let is_v2 = version == ProtocolVersion::V2;
     let first = v1::ClientCapabilities::new()
         .elicitation(elicitation)
-        .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+        .fs(v1::FileSystemCapabilities::new().read_text_file(services.fs).write_text_file(services.fs))
         .session(session)
-        .terminal(true)
-        .auth(v1::AuthCapabilities::new().terminal(has_terminal));
+        .terminal(services.terminal)
+        .auth(v1::AuthCapabilities::new().terminal(services.terminal_login));
     let second = || {
         let own = to_json(&v2::ClientCapabilities::new().elicitation(elicitation_v2));
         with_clients(own, ProtocolVersion::V2, client)

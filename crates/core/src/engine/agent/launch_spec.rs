@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::acp::ExtraParams;
-use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy};
+use crate::model::{AbsolutePath, AgentError, AgentProfile, AgentSpec, LoginPolicy, SetupOptions};
 use crate::sync::Lock;
 use crate::tools::{AgentProcess, Environment, Root, Roots, StderrTail};
 use crate::wire::{Peer, WeakPeer};
@@ -26,6 +26,8 @@ pub(crate) struct LaunchSpec {
     pub(crate) additional_directories: Vec<AbsolutePath>,
     pub(crate) environment: Environment,
     pub(crate) mcp_servers: Servers,
+    /// What the user fixed about the agent.
+    pub(crate) setup: SetupOptions,
     /// What to do if the agent offers logins and no credential is known; `None` to skip the login.
     pub(crate) login: Option<LoginPolicy>,
     /// The login of the client that provided the environment.
@@ -47,6 +49,7 @@ pub(crate) struct PersistedLaunchSpec {
     pub(crate) agent: AgentSpec,
     pub(crate) additional_directories: Vec<AbsolutePath>,
     pub(crate) mcp_servers: Servers,
+    pub(crate) setup: SetupOptions,
 }
 
 impl LaunchSpec {
@@ -59,7 +62,9 @@ impl LaunchSpec {
 
     /// The spec of an agent that will have no session.
     pub(crate) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, login, logged_in, capabilities, .. } = with;
+        let NewSession {
+            agent, cwd, environment, mcp_servers, setup, login, logged_in, capabilities, ..
+        } = with;
         // Only this client waits for the agent.
         let agent = match with.start_wait {
             Some(wait) => agent.with_start_timeout(wait),
@@ -73,6 +78,7 @@ impl LaunchSpec {
             additional_directories: Vec::new(),
             environment,
             mcp_servers,
+            setup,
             login: Some(login),
             logged_in,
             extra_params: None,
@@ -121,6 +127,7 @@ impl LaunchSpec {
             environment,
             mcp_servers,
             additional_directories,
+            setup,
             login,
             logged_in,
             extra_params,
@@ -132,6 +139,7 @@ impl LaunchSpec {
         self.extra_params = extra_params;
         self.capabilities = capabilities;
         self.start_wait = start_wait;
+        self.setup = self.setup.updated_by(&setup);
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;
         }
@@ -155,15 +163,15 @@ impl LaunchSpec {
 
     /// The part that the session keeps once its agent accepted it.
     pub(crate) fn persisted(&self) -> PersistedLaunchSpec {
-        let Self { agent, additional_directories, mcp_servers, .. } = self.clone();
-        PersistedLaunchSpec { agent, additional_directories, mcp_servers }
+        let Self { agent, additional_directories, mcp_servers, setup, .. } = self.clone();
+        PersistedLaunchSpec { agent, additional_directories, mcp_servers, setup }
     }
 
     /// Puts the session's own values back.
     pub(crate) fn restore(&mut self, persisted: PersistedLaunchSpec) {
-        let PersistedLaunchSpec { agent, additional_directories, mcp_servers } = persisted;
-        (self.agent, self.additional_directories, self.mcp_servers) =
-            (agent, additional_directories, mcp_servers);
+        let PersistedLaunchSpec { agent, additional_directories, mcp_servers, setup } = persisted;
+        (self.agent, self.additional_directories, self.mcp_servers, self.setup) =
+            (agent, additional_directories, mcp_servers, setup);
     }
 
     /// Whether the agent has another command line or protocol version than ours.

@@ -16,7 +16,8 @@ use super::launch_spec::LaunchSpec;
 use super::send_queue::SendQueue;
 use super::{initialize_cache, login};
 use crate::acp::client::{
-    AgentConnection, InitializeFailure, InitializedAgent, MessageContext, ReceivedMessage, RedactedLine,
+    AgentConnection, InitializeFailure, InitializedAgent, MessageContext, OfferedServices, ReceivedMessage,
+    RedactedLine,
 };
 use crate::engine::tools::run::{Files, ToolOutcome, ToolRequestOrigin, Tools};
 use crate::engine::{Disk, EngineContext, EngineSettings};
@@ -92,7 +93,12 @@ fn initialize(
     peer: Peer,
     incoming: InboundStream,
 ) -> impl Future<Output = Result<InitializedAgent, InitializeFailure>> {
-    let client = (launch.capabilities.as_ref(), launch.logged_in.has_terminal());
+    let services = OfferedServices {
+        fs: !launch.setup.no_fs,
+        terminal: !launch.setup.no_terminal,
+        terminal_login: launch.logged_in.has_terminal(),
+    };
+    let client = (launch.capabilities.as_ref(), services);
     AgentConnection::start_for(called, launch.agent.protocol, (peer, incoming), launch.secrets(), client)
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::acp::ExtraParams;
 use crate::engine::{ClientLogin, SessionError};
 use crate::model::{
-    AbsolutePath, AgentSpec, Fallback, LoginPolicy, McpServer, McpServerRef, Scope, Timestamp, WakeOptions,
+    AbsolutePath, AgentSpec, Fallback, LoginPolicy, McpServer, McpServerRef, Scope, SetupOptions, Timestamp,
+    WakeOptions,
 };
 use crate::store::real_path;
 use crate::tools::{Environment, GracePeriods};
@@ -26,6 +27,8 @@ pub struct NewSession {
     pub environment: Environment,
     /// The MCP servers the agent connects to.
     pub mcp_servers: Servers,
+    /// What the user fixed about the agent.
+    pub setup: SetupOptions,
     /// Extra params of the client's request, forwarded unchanged.
     pub extra_params: Option<ExtraParams>,
     /// Client capabilities that only the agent understands, sent with `initialize`.
@@ -65,6 +68,8 @@ pub struct RestoreSession {
     pub mcp_servers: Option<Servers>,
     /// Additional directories whose files belong to it from then on; `None` keeps the current ones.
     pub additional_directories: Option<Vec<AbsolutePath>>,
+    /// What the user fixed about the agent with this request; absent options keep the current ones.
+    pub setup: SetupOptions,
     /// How long the client waits for the start. After that the client gets an error that names the missing step. The
     /// agent continues to start, and may take as long.
     pub start_wait: Option<Duration>,
@@ -84,6 +89,7 @@ impl RestoreSession {
             logged_in: ClientLogin::default(),
             mcp_servers: None,
             additional_directories: None,
+            setup: SetupOptions::default(),
             start_wait: None,
         }
     }
@@ -125,6 +131,7 @@ impl NewSession {
             additional_directories: Vec::new(),
             environment,
             mcp_servers: Servers::default(),
+            setup: SetupOptions::default(),
             extra_params: None,
             capabilities: None,
             login: LoginPolicy::default(),

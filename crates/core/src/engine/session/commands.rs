@@ -9,7 +9,7 @@ use crate::acp::{ExtraParams, title_line};
 use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WaitCondition};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Fact, Fallback, ForwardId, McpServer, RequestId, Scope, Seq,
-    Setting, Turn, TurnId,
+    Setting, SetupOptions, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
@@ -93,6 +93,7 @@ pub(crate) enum SessionCommand {
     Park(UnrestorablePark, oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     HasDirectories(Vec<AbsolutePath>, oneshot::Sender<bool>),
+    HasSetup(SetupOptions, oneshot::Sender<bool>),
     /// Reports what the session waits for.
     Waiting(oneshot::Sender<Option<WaitReason>>),
     /// Reports what the agent has not done in this time.
@@ -180,6 +181,7 @@ impl SessionTask {
             SessionCommand::HasDirectories(directories, reply) => {
                 send(reply, !self.agent.is_launched() || self.launch.additional_directories == directories);
             }
+            SessionCommand::HasSetup(setup, reply) => send(reply, self.has_setup(&setup)),
             SessionCommand::Waiting(reply) => {
                 send(reply, self.wait_reason().map(|reason| self.timers.wait.with_times(reason)));
             }
@@ -197,6 +199,12 @@ impl SessionTask {
             }
         }
         Ok(())
+    }
+
+    /// Whether the agent was set up with these options, or can still be.
+    fn has_setup(&self, setup: &SetupOptions) -> bool {
+        let own = &self.launch.setup;
+        !self.agent.is_launched() || own.updated_by(setup) == *own
     }
 
     /// Executes a command that waits for the changes before it to be persisted.

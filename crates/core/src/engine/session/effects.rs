@@ -347,11 +347,12 @@ impl SessionTask {
     /// The line of a call; `None` if there is no agent or it does not support the method.
     fn outgoing(&mut self, call: AgentCall) -> Option<Result<OutgoingLine, AgentError>> {
         let (connection, remote_host) = self.agent.connection_mut()?;
+        let extra_params = ExtraParams::with_setup(self.launch.extra_params.as_ref(), &self.launch.setup);
         let workspace = SessionWorkspace {
             cwd: &self.launch.cwd,
             additional_directories: &self.launch.additional_directories,
             mcp_servers: &self.launch.mcp_servers.list,
-            extra_params: self.launch.extra_params.as_ref(),
+            extra_params: extra_params.as_ref(),
         };
         if call == AgentCall::New {
             return Some(connection.new_session(workspace));

@@ -11,7 +11,7 @@ use crate::acp::{ExtraParams, settings};
 use crate::machine::{ForwardError, ForwardedRequest, PromptRefusal, WakeError, WakeOutcome};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, ForwardId, McpServer, ProtocolVersion, RecordId, RequestId,
-    Scope, Seq, SessionIdentity, Setting, Turn, TurnId,
+    Scope, Seq, SessionIdentity, Setting, SetupOptions, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store};
 
@@ -448,6 +448,11 @@ impl Session {
     /// Whether the agent has these additional directories. An agent that is not started yet can still get them.
     pub(crate) async fn has_directories(&self, directories: &[AbsolutePath]) -> Result<bool, SessionError> {
         self.ask(|reply| SessionCommand::HasDirectories(directories.into(), reply)).await
+    }
+
+    /// Whether the agent was set up with these options. An agent that is not started yet can still get them.
+    pub(crate) async fn has_setup(&self, setup: &SetupOptions) -> Result<bool, SessionError> {
+        self.ask(|reply| SessionCommand::HasSetup(setup.clone(), reply)).await
     }
 
     /// What the session waits for; `None` if only for its clients.

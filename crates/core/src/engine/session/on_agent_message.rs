@@ -239,6 +239,7 @@ impl SessionTask {
         if self.launch.additional_directories != before.additional_directories {
             self.journal.set_additional_directories(&self.launch.additional_directories);
         }
+        self.feed(Input::SetupAccepted(self.launch.setup.clone()));
         if self.launch.mcp_servers.left_out.is_empty() {
             self.journal.set_mcp_servers(self.launch.mcp_servers.kept());
         }

@@ -19,6 +19,7 @@ use crate::acp::agent::{CallError, CallExtras, ClientFacts, ParamProblem, Termin
 use crate::host::permissions::responders::ClientServices;
 use crate::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, PermissionMode, Profiles, ProtocolVersion, Record,
+    SetupOptions,
 };
 use crate::protocol::acpx_meta::{problem, read_meta};
 use crate::protocol::import_params::ConfiguredAgent;
@@ -180,6 +181,16 @@ impl ClientAccess {
         unknown: Option<&str>,
     ) -> Option<ExtraParams> {
         ExtraParams::of(version, meta, unknown).filter(|_| self.may_send_extras())
+    }
+
+    /// The options that the client fixes about an agent. They are stored and apply to the turns of others, and some
+    /// tools then run unasked, so a confined client sets none. For a remote client they are `_meta` like any other.
+    pub(crate) fn setup(&self, start: &mut StartMeta) -> Result<SetupOptions, CallError> {
+        let setup = std::mem::take(&mut start.setup);
+        if !setup.is_empty() {
+            self.check(UserAction::ChangeSettings)?;
+        }
+        Ok(if self.may_send_extras() { setup } else { SetupOptions::default() })
     }
 
     /// The same for a message that names only a session.
@@ -346,6 +357,7 @@ impl RestrictedMeta for NewMeta {
     fn restrict(&mut self, remote: &RemoteClientMeta) {
         self.agent = None;
         self.shell = None;
+        self.resume_session = None;
         self.start.restrict(remote);
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{AbsolutePath, AcpSessionId, Record, RecordId, Scope, Seq, Ses
 use crate::store::ScopeQuery;
 
 use super::mcp_servers::recover_servers;
-use super::set_config;
+use super::{resume, set_config};
 use crate::host::Host;
 use crate::host::attach::attachments::UpdateStart;
 use crate::host::attach::stream::{AnswerGate, PausedStream};
@@ -59,6 +59,7 @@ pub(crate) struct OpenedSession {
 pub(crate) struct SetupMismatch {
     pub(crate) servers: Option<KeptMeta>,
     pub(crate) directories: Option<KeptMeta>,
+    pub(crate) setup: Option<KeptMeta>,
 }
 
 impl OpenedSession {
@@ -103,6 +104,7 @@ impl OpenedSession {
             agent: AgentStateMeta::of(&self.session.status(), self.wake),
             mcp_servers: self.mismatch.servers,
             additional_directories: self.mismatch.directories,
+            setup: self.mismatch.setup,
             seq: Some(self.from.0.saturating_sub(1)),
         })
     }
@@ -157,9 +159,13 @@ pub(crate) async fn create(
     let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
     let new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
     let settings = std::mem::take(&mut meta.start.settings);
-    let opened = match meta.shell {
-        None => open(&client.host, new, &settings, std::future::pending()).await,
-        Some(shell) => open_in_shell(&client.host, new, shell, settings, client.access.clone()).await,
+    let (access, resumed) = (client.access.clone(), meta.resume_session.take());
+    let opened = match (meta.shell, resumed) {
+        (None, None) => open(&client.host, new, &settings, std::future::pending()).await,
+        (None, Some(id)) => open_resumed(&client.host, new, &id, &settings, &access).await,
+        (Some(shell), resumed) => {
+            open_in_shell(&client.host, new, shell, SessionWishes { settings, resumed }, access).await
+        }
     };
     let opened = opened.map_err(|error| client.with_login_options(error))?;
     permit.commit(opened.session.record_id());
@@ -184,7 +190,8 @@ pub(crate) async fn fork(
     let named = client.agent_for(&stored, meta.agent.take());
     let agent = named.filter(|agent| agent.key() == stored.agent.key()).unwrap_or(stored.agent);
     client.check_directories(&call.additional_directories).await?;
-    let new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
+    let mut new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
+    new.setup = stored.settings.setup.updated_by(&new.setup);
     let restore = restore_params(&new);
     let forked = host.engine.fork(&record, new).await;
     let not_forked =
@@ -219,10 +226,17 @@ struct ShellLookup {
     real_cwd: AbsolutePath,
     /// The directories in which an existing session is returned; `None` if an existing one is replaced.
     unless_in: Option<Vec<AbsolutePath>>,
-    /// The settings of a new session.
-    settings: Vec<SettingMeta>,
+    /// What a new session is to be.
+    wishes: SessionWishes,
     /// The rights of the requesting client.
     access: ClientAccess,
+}
+
+/// What a new session is to be.
+struct SessionWishes {
+    settings: Vec<SettingMeta>,
+    /// The id of the agent's session to take instead of a fresh one.
+    resumed: Option<String>,
 }
 
 /// Creates a session with these settings, unless `cancelled` completes first.
@@ -250,7 +264,7 @@ async fn open_in_shell(
     host: &Arc<Host>,
     new: NewSession,
     shell: ShellMeta,
-    settings: Vec<SettingMeta>,
+    wishes: SessionWishes,
     access: ClientAccess,
 ) -> Result<OpenedSession, CallError> {
     let name = shell.name.as_deref().map(SessionName::new).transpose();
@@ -260,7 +274,7 @@ async fn open_in_shell(
     let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
     let unless_in = shell.unless_in.map(paths).transpose();
     let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-    let lookup = ShellLookup { scope, real_cwd, unless_in, settings, access };
+    let lookup = ShellLookup { scope, real_cwd, unless_in, wishes, access };
     let (mut reply, opened) = oneshot::channel();
     let task_host = Arc::clone(host);
     host.background.spawn(async move {
@@ -286,24 +300,50 @@ async fn open_in_scope(
     lookup: ShellLookup,
     cancelled: impl Future<Output = ()>,
 ) -> Result<OpenedSession, CallError> {
-    let ShellLookup { scope, real_cwd, unless_in, settings, access } = lookup;
+    let ShellLookup { scope, real_cwd, unless_in, wishes: SessionWishes { settings, resumed }, access } =
+        lookup;
     let is_ensured = unless_in.is_some();
     let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
     let query =
         ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
-    match host.store.find(query).await.map_err(rpc_error::not_kept)? {
-        Some(existing) if is_ensured => attach_existing(host, existing, new, &access).await,
-        None => {
+    let existing = match host.store.find(query).await.map_err(rpc_error::not_kept)? {
+        Some(existing) if is_ensured => return attach_existing(host, existing, new, &access).await,
+        existing => existing.map(|existing| existing.id),
+    };
+    if let Some(existing) = &existing {
+        let is_confined_record = host.confined_records.contains(existing);
+        access.check_record(UserAction::ReplaceSession, is_confined_record)?;
+    }
+    let opened = match (resumed, &existing) {
+        (Some(id), _) => open_resumed(host, new, &id, &settings, &access).await?,
+        (None, Some(_)) => open(host, new, &settings, cancelled).await?,
+        (None, None) => {
             new.scope = Some(scope);
-            open(host, new, &settings, cancelled).await
+            return open(host, new, &settings, cancelled).await;
         }
-        Some(existing) => {
-            let is_confined_record = host.confined_records.contains(&existing.id);
-            access.check_record(UserAction::ReplaceSession, is_confined_record)?;
-            let opened = open(host, new, &settings, cancelled).await?;
-            replace(host, existing.id, opened, scope).await
+    };
+    match existing {
+        Some(existing) if existing == *opened.session.record_id() => Ok(opened),
+        Some(existing) => replace(host, existing, opened, scope).await,
+        None => {
+            opened.session.set_scope(scope).await.map_err(|error| host.refused(&error))?;
+            Ok(opened)
         }
     }
+}
+
+/// Opens a session that the agent has, with these settings.
+async fn open_resumed(
+    host: &Host,
+    new: NewSession,
+    id: &str,
+    settings: &[SettingMeta],
+    access: &ClientAccess,
+) -> Result<OpenedSession, CallError> {
+    let begun = Instant::now();
+    let opened = resume::open(host, new, id, access).await?;
+    set_config::apply(host, &opened.session, &opened.restore, settings, begun).await?;
+    Ok(opened)
 }
 
 /// Attaches to the existing session, with those start parameters for the next start of its agent that this client may
@@ -352,11 +392,12 @@ async fn replace(
 }
 
 /// The parameters for a later restart of a new session's agent.
-fn restore_params(new: &NewSession) -> RestoreSession {
+pub(super) fn restore_params(new: &NewSession) -> RestoreSession {
     RestoreSession {
         agent: Some(new.agent.clone()),
         mcp_servers: Some(new.mcp_servers.clone()),
         additional_directories: Some(new.additional_directories.clone()),
+        setup: new.setup.clone(),
         login: new.login,
         logged_in: new.logged_in.clone(),
         capabilities: new.capabilities.clone(),

@@ -213,11 +213,12 @@ async fn restore_params(
         capabilities: client.capabilities(),
         mcp_servers,
         additional_directories,
+        setup: client.access.setup(&mut meta.start)?,
         start_wait,
     })
 }
 
-/// Parks the agent if its MCP servers or directories differ from the client's, it is idle, it can be restored, and no
+/// Parks the agent if its MCP servers, directories or setup options differ from the client's, it is idle, it can be restored, and no
 /// other client could answer its requests. Returns what still differs.
 async fn restart_if_config_changed(
     client: &Connection,
@@ -250,6 +251,10 @@ async fn setup_mismatch(
     if let Some(directories) = &opened.restore.additional_directories {
         let has = session.has_directories(directories).await.map_err(|error| client.refused(&error))?;
         mismatch.directories = (!has).then_some(KeptMeta::Kept);
+    }
+    if !opened.restore.setup.is_empty() {
+        let has = session.has_setup(&opened.restore.setup).await.map_err(|error| client.refused(&error))?;
+        mismatch.setup = (!has).then_some(KeptMeta::Kept);
     }
     Ok(mismatch)
 }

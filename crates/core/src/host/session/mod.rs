@@ -8,6 +8,7 @@ pub(super) mod mcp_servers;
 pub(super) mod prompt;
 pub(super) mod prune;
 pub(super) mod queue;
+mod resume;
 pub(super) mod set_config;
 pub(super) mod title;
 pub(super) mod turn_owners;

@@ -220,7 +220,7 @@ fn setting_is_chosen_only_after_the_agent_confirmed_it() {
     let settings = RecordSettings {
         chosen: vec![wish(SettingName::Mode, "plan")],
         reported: offers("plan").to_stored(),
-        unmet: Vec::new(),
+        ..RecordSettings::default()
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
     // Choosing the current value counts as a choice.
@@ -295,8 +295,8 @@ fn agent_without_settings_clears_the_values_of_an_earlier_agent() {
     let reason = "the agent does not offer it in this session".into();
     let expected = RecordSettings {
         chosen: vec![wish(SettingName::Mode, "plan")],
-        reported: OfferedSettings::default(),
         unmet: vec![UnmetSetting { name: SettingName::Mode, reason }],
+        ..RecordSettings::default()
     };
     assert_eq!(machine.config.settings, expected);
 }

@@ -103,6 +103,7 @@ fn request_params() -> Vec<(&'static str, Input)> {
         ),
         ("mode forgotten", Input::ForgetSetting(SettingName::Mode)),
         ("user title", Input::UserTitleSet),
+        ("setup accepted", Input::SetupAccepted(SetupOptions { no_fs: true, ..SetupOptions::default() })),
         ("another mode shown", Input::SettingsOffered(offers("ask"))),
         ("setting done", Input::SettingAnswered(Ok(()))),
         ("setting refused", Input::SettingAnswered(Err(died()))),
@@ -242,6 +243,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::ForwardAnswered { .. }
         | Input::ForgetSetting(_)
         | Input::UserTitleSet
+        | Input::SetupAccepted(_)
         | Input::SettingsOffered(_)
         | Input::SettingAnswered(_)
         | Input::Cancel(_)

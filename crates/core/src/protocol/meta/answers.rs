@@ -42,6 +42,9 @@ pub struct SessionMeta {
     /// The same for its additional directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_directories: Option<KeptMeta>,
+    /// The same for the options of its setup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<KeptMeta>,
     /// The last event that the client has received or does not need: a client resumes after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -60,7 +63,7 @@ pub struct UnmetSettingMeta {
     pub reason: String,
 }
 
-/// What became of the MCP servers or the additional directories of a request.
+/// What became of the MCP servers, the additional directories or the setup options of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeptMeta {

@@ -185,7 +185,11 @@ impl ImportContext<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
-            settings: RecordSettings { chosen: npm.chosen.clone(), ..RecordSettings::default() },
+            settings: RecordSettings {
+                chosen: npm.chosen.clone(),
+                setup: npm.setup.clone(),
+                ..RecordSettings::default()
+            },
             memory: crate::model::AgentMemory::default(),
             restore_error: None,
             // It is written last, when all secrets are known.

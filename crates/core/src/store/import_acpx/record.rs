@@ -4,12 +4,13 @@
 //! similar), and the older `id`, `sessionId` and `runtimeSessionId`. They may be mixed. A missing required field is
 //! damage; any other gets a default, and a note where the user might wonder. No input makes this panic.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::report::{Damage, ImportNote};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, MODEL_OPTION, RecordId, SessionName, Setting,
-    SettingName, SettingValue, Timestamp, split_command_line,
+    SettingName, SettingValue, SetupOptions, Timestamp, split_command_line,
 };
 
 /// The only schema with a known name.
@@ -46,6 +47,8 @@ pub(super) struct NpmRecord {
     pub(super) used_at: Timestamp,
     /// The mode and the options that the user chose.
     pub(super) chosen: Vec<Setting>,
+    /// The options that the agent was set up with.
+    pub(super) setup: SetupOptions,
     /// The conversation, cut to its last part, in npm acpx's own form.
     pub(super) messages: Vec<Value>,
     pub(super) notes: Vec<ImportNote>,
@@ -86,6 +89,7 @@ impl NpmRecord {
             created_at,
             used_at,
             chosen: fields.get("acpx").map(chosen).unwrap_or_default(),
+            setup: fields.get("acpx").map(setup).unwrap_or_default(),
             messages: match fields.remove("messages") {
                 Some(Value::Array(messages)) => messages,
                 _ => Vec::new(),
@@ -202,6 +206,19 @@ fn chosen(state: &Value) -> Vec<Setting> {
         }
     }
     chosen
+}
+
+/// The options that npm acpx would send with a new session of the record. One of a wrong type counts as missing.
+fn setup(state: &Value) -> SetupOptions {
+    fn option<T: DeserializeOwned>(state: &Value, name: &str) -> Option<T> {
+        serde_json::from_value(state.pointer("/session_options")?.get(name)?.clone()).ok()
+    }
+    SetupOptions {
+        system_prompt: option(state, "system_prompt"),
+        allowed_tools: option(state, "allowed_tools"),
+        max_turns: option(state, "max_turns"),
+        ..SetupOptions::default()
+    }
 }
 
 /// The setting for the model: an option, or `session/set_model`.

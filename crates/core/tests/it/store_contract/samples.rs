@@ -1,13 +1,14 @@
 //! Values to keep. Each is whole and plain; a test changes what it is about.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentMemory, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind,
     HostId, Lifecycle, Lineage, LineageIndex, McpServerRef, OfferedSetting, OfferedSettings, PermissionCount,
     PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetSetting,
-    WakeOptions,
+    SetupOptions, StopReason, SystemPrompt, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome,
+    TurnState, UnmetSetting, WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -148,5 +149,12 @@ pub(super) fn settings_of(mode: &str) -> RecordSettings {
             shown(&web, Choices::Flag),
         ]),
         unmet: vec![UnmetSetting { name: web, reason: mode.into() }],
+        setup: SetupOptions {
+            system_prompt: Some(SystemPrompt::Append { append: mode.to_owned() }),
+            allowed_tools: Some(Vec::new()),
+            max_turns: NonZeroU64::new(7),
+            no_fs: true,
+            no_terminal: false,
+        },
     }
 }

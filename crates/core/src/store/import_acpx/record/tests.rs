@@ -1,9 +1,12 @@
 //! Parses records in every spelling, and invalid bytes.
 
+use std::num::NonZeroU64;
+
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::model::SystemPrompt;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
@@ -32,6 +35,7 @@ fn expected() -> NpmRecord {
         created_at: at("2026-02-01T00:00:00Z"),
         used_at: at("2026-02-02T00:00:00Z"),
         chosen: Vec::new(),
+        setup: SetupOptions::default(),
         messages: vec![json!("Resume")],
         notes: Vec::new(),
     }
@@ -92,6 +96,32 @@ fn missing_optional_member_gets_a_default() {
         "name": null, "title": [], "createdAt": "yesterday", "lastUsedAt": 5, "closed": "no", "messages": {},
     });
     assert_eq!(read(&odd), Ok(sensible));
+}
+
+#[test]
+fn setup_options_of_npm_acpx_are_imported_and_odd_ones_are_not() {
+    let append = SystemPrompt::Append { append: "more".to_owned() };
+    let cases = [
+        (
+            json!({ "system_prompt": "be brief", "allowed_tools": ["Read"], "max_turns": 3, "model": "m" }),
+            SetupOptions {
+                system_prompt: Some(SystemPrompt::Replace("be brief".to_owned())),
+                allowed_tools: Some(vec!["Read".to_owned()]),
+                max_turns: NonZeroU64::new(3),
+                ..SetupOptions::default()
+            },
+        ),
+        (
+            json!({ "system_prompt": { "append": "more" }, "allowed_tools": "Read", "max_turns": 0 }),
+            SetupOptions { system_prompt: Some(append), ..SetupOptions::default() },
+        ),
+        (json!(7), SetupOptions::default()),
+    ];
+    for (options, setup) in cases {
+        let state = json!({ "session_options": options });
+        let record = json!({"id": "r", "sessionId": "s", "cwd": "/", "agentCommand": "agent", "acpx": state});
+        assert_eq!(read(&record).unwrap().setup, setup, "{options}");
+    }
 }
 
 #[test]

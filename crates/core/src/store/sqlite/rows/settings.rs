@@ -2,10 +2,11 @@
 //! out if empty.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::model::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue,
-    UnmetSetting,
+    SetupOptions, UnmetSetting,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -17,6 +18,8 @@ struct SettingsColumn {
     shown: Vec<StoredSetting>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unmet: Vec<StoredReason>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    setup: Option<Box<RawValue>>,
 }
 
 /// Without an option it is the mode, here and below.
@@ -70,13 +73,14 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
             .iter()
             .map(|unmet| StoredReason { option: option(&unmet.name), reason: unmet.reason.clone() })
             .collect(),
+        setup: (!settings.setup.is_empty()).then(|| setup_json(&settings.setup)),
     };
     Some(serde_json::to_string(&stored).expect("settings have only texts, flags and lists of them"))
 }
 
 /// Settings from a column; `None` for a value that no version writes.
 pub(super) fn settings(text: &str) -> Option<RecordSettings> {
-    let SettingsColumn { wished, shown, unmet } = serde_json::from_str(text).ok()?;
+    let SettingsColumn { wished, shown, unmet, setup } = serde_json::from_str(text).ok()?;
     let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());
     let wished =
         wished.into_iter().map(|setting| Setting { name: name(setting.option), value: setting.value });
@@ -86,8 +90,19 @@ pub(super) fn settings(text: &str) -> Option<RecordSettings> {
         chosen: wished.collect(),
         reported: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),
         unmet: unmet.collect(),
+        setup: setup.map_or_else(|| Some(SetupOptions::default()), |stored| read_setup(&stored))?,
     };
     (read != RecordSettings::default()).then_some(read)
+}
+
+fn setup_json(setup: &SetupOptions) -> Box<RawValue> {
+    serde_json::value::to_raw_value(setup).expect("texts, numbers and flags can be written")
+}
+
+/// The stored options of a setup; `None` unless it is what [`setup_json`] writes.
+fn read_setup(stored: &RawValue) -> Option<SetupOptions> {
+    let setup: SetupOptions = serde_json::from_str(stored.get()).ok()?;
+    (!setup.is_empty() && setup_json(&setup).get() == stored.get()).then_some(setup)
 }
 
 fn stored_setting(offered: &OfferedSetting) -> StoredSetting {

@@ -6,8 +6,8 @@ use super::*;
 use crate::model::{
     AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Choices, Cost, Fallback, OfferedSetting,
     OfferedSettings, ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionInfo,
-    SessionName, SessionUsage, Setting, SettingName, SettingValue, ToolPolicy, UnattendedPolicy,
-    UnmetSetting,
+    SessionName, SessionUsage, Setting, SettingName, SettingValue, SetupOptions, ToolPolicy,
+    UnattendedPolicy, UnmetSetting,
 };
 
 /// A record with a value in every column, and a turn.
@@ -76,6 +76,7 @@ fn settings() -> RecordSettings {
             shown(option("web"), None, None, Choices::Flag),
         ]),
         unmet: vec![UnmetSetting { name: mode(), reason: "no".into() }],
+        setup: SetupOptions::default(),
     }
 }
 
