@@ -191,7 +191,7 @@ fn resume_session_takes_the_agents_session_under_a_name() {
 }
 
 #[test]
-fn resume_session_that_the_agent_does_not_restore_exits_as_in_npm_acpx() {
+fn unrestored_resume_session_exits_as_in_npm_acpx() {
     let refusing = |capabilities: Value, error: Value| {
         let refuse = || Script::new().reply_error(error.clone());
         Script::new()
