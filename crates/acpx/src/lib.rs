@@ -1,7 +1,7 @@
 //! The `acpx` program: its grammar, its commands, and the demo agent.
 //!
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads. Layers, each using only those
-//! before it: `agents`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
+//! before it: `home_file`, `agents`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
 //! `session`, `commands`.
 
 mod agents;
@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod demo_agent;
 mod error;
+mod home_file;
 mod http;
 mod mcp;
 mod output;
@@ -28,9 +29,9 @@ use crate::session::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
 pub fn run() -> ExitCode {
-    let config = LazyConfig::default();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let shown: Vec<String> = arguments.iter().map(|text| text.to_string_lossy().into_owned()).collect();
+    let config = LazyConfig::of(&shown);
     let done = match arguments.iter().position(|text| text.to_str().is_none()) {
         Some(index) => Err(UsageError::NotUnicode { shown: shown[index].clone() }.into()),
         None => run_with(&shown, &config),

@@ -28,9 +28,16 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["sessions", "prune"], WITHOUT_AGENT),
     (&["sessions", "rename"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
+    (&["config", "init"], OF_FILES),
+    (&["trust", "add"], OF_FILES),
+    (&["trust", "list"], OF_FILES),
+    (&["trust", "revoke"], OF_FILES),
 ];
 /// The flags that a verb ignores if it starts no agent.
 const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+/// The flags that a verb ignores if it concerns files alone.
+const OF_FILES: &[&str] =
+    &["agent", "timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 
 /// The verbs with turns, except `prompt`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use acpx_core::model::{RequestId, SessionName, WakeOptions};
 use clap::{ArgMatches, FromArgMatches};
 
+use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
 use super::options::{OutputArgs, SessionArgs};
@@ -67,6 +68,8 @@ pub(crate) enum CliCommand {
     Doctor,
     Token(TokenCommand),
     Host(HostCommand),
+    Config(ConfigCommand),
+    Trust(TrustCommand),
     Schema(SchemaArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
@@ -249,6 +252,8 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         }
         Verb::Token(command) => CliCommand::Token(command),
         Verb::Host(command) => CliCommand::Host(command),
+        Verb::Config(command) => CliCommand::Config(command),
+        Verb::Trust(command) => CliCommand::Trust(command),
         Verb::Schema(args) => CliCommand::Schema(args),
         Verb::Tour(args) => CliCommand::Tour(args),
         Verb::DemoAgent(args) => CliCommand::DemoAgent(args),

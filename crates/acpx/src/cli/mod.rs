@@ -5,6 +5,7 @@
 //! configured agents are requested only for a word that is neither a verb nor a built-in agent, so `--version` and
 //! `--help` need no configuration.
 
+mod configuration;
 mod demo_agent;
 mod flags;
 mod help;
@@ -26,6 +27,7 @@ mod verbs;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
+pub(crate) use self::configuration::{ConfigCommand, TrustCommand};
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
     AgentChoice, CliCommand, CliOptions, ExecCommand, Invocation, PromptAttachment, PromptCommand,
@@ -40,7 +42,7 @@ pub(crate) use self::pending::AnswerArgs;
 pub(crate) use self::prune::PruneArgs;
 pub(crate) use self::queue::{QueueCommand, QueueDropArgs, QueueFilterArgs, QueueListArgs};
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
-pub(crate) use self::requested_format::{RequestedFormat, requested_format};
+pub(crate) use self::requested_format::{RequestedFormat, requested_cwd, requested_format};
 pub(crate) use self::scan::is_verb;
 pub(crate) use self::sessions::{
     ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
@@ -112,7 +114,7 @@ pub(crate) fn parse<E: From<UsageError>>(
     };
     let path = path(&typed);
     let verb = match path[..] {
-        [verb @ ("sessions" | "host" | "token"), below, ..] => format!("{verb} {below}"),
+        [verb @ ("sessions" | "host" | "token" | "config" | "trust"), below, ..] => format!("{verb} {below}"),
         [verb, ..] => verb.to_owned(),
         [] => String::new(),
     };

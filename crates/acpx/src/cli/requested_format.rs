@@ -1,4 +1,7 @@
-//! The format that a command line requests, even an invalid one: a program that reads JSON gets its usage error as JSON.
+//! What a command line requests before it is parsed, even an invalid one: the format, because a program that reads JSON
+//! gets its usage error as JSON, and the directory, whose project decides which words are agents.
+
+use std::path::PathBuf;
 
 use super::flags::Flag;
 use super::options::{ColorMode, Format};
@@ -18,22 +21,31 @@ pub(crate) struct RequestedFormat {
 /// `--`.
 pub(crate) fn requested_format(arguments: &[String]) -> RequestedFormat {
     let mut wish = RequestedFormat::default();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if argument == "--" {
-            break;
+    for (flag, value) in flags(arguments) {
+        match flag {
+            "--format" => wish.format = value.and_then(Format::parse).or(wish.format),
+            "--color" => wish.color = value.and_then(ColorMode::parse).unwrap_or(wish.color),
+            "--json-strict" => wish.strict = true,
+            _ => {}
         }
-        let value = match Flag::of(argument) {
-            Flag::TakesNext => rest.next().map(String::as_str),
-            _ => argument.split_once('=').map(|(_, value)| value),
-        };
-        if argument == "--format" || argument.starts_with("--format=") {
-            wish.format = value.and_then(Format::parse).or(wish.format);
-        }
-        if argument == "--color" || argument.starts_with("--color=") {
-            wish.color = value.and_then(ColorMode::parse).unwrap_or(wish.color);
-        }
-        wish.strict |= argument == "--json-strict";
     }
     wish
+}
+
+/// The directory of the last `--cwd`.
+pub(crate) fn requested_cwd(arguments: &[String]) -> Option<PathBuf> {
+    flags(arguments).filter(|(flag, _)| *flag == "--cwd").last()?.1.map(PathBuf::from)
+}
+
+/// The flags before `--`, with their values.
+fn flags(arguments: &[String]) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut rest = arguments.iter().map(String::as_str).take_while(|argument| *argument != "--");
+    std::iter::from_fn(move || {
+        let argument = rest.by_ref().find(|argument| argument.starts_with('-'))?;
+        Some(match (Flag::of(argument), argument.split_once('=')) {
+            (Flag::TakesNext, _) => (argument, rest.next()),
+            (_, Some((flag, value))) => (flag, Some(value)),
+            _ => (argument, None),
+        })
+    })
 }

@@ -21,7 +21,7 @@ const AGENT_VERBS: &[&str] = &[
 const ROOT_VERBS: &[&str] =
     &["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 /// Verbs without an agent that are text after an agent's name.
-const TOP_VERBS: &[&str] = &["queue", "schema"];
+const TOP_VERBS: &[&str] = &["queue", "schema", "config", "trust"];
 const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
     "prune", "rename", "move", "reset", "restore", "migrate", "help",
@@ -29,6 +29,8 @@ const SESSIONS_VERBS: &[&str] = &[
 const HOST_VERBS: &[&str] = &["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];
 const QUEUE_VERBS: &[&str] = &["list", "drop", "help"];
+const CONFIG_VERBS: &[&str] = &["show", "init", "help"];
+const TRUST_VERBS: &[&str] = &["add", "list", "revoke", "help"];
 
 /// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
@@ -299,12 +301,10 @@ impl<'a> Scan<'a> {
                 self.leading.clear();
                 Ok(self.verb(&[verb]))
             }
-            ScanToken::End | ScanToken::Text | ScanToken::Unknown(_)
-                if ["sessions", "queue"].contains(&verb) =>
-            {
-                Ok(self.verb(&[verb, "list"]))
+            ScanToken::End | ScanToken::Text | ScanToken::Unknown(_) => {
+                let path = [verb].into_iter().chain(implied_verb(verb));
+                Ok(self.verb(&path.collect::<Vec<_>>()))
             }
-            ScanToken::End | ScanToken::Text | ScanToken::Unknown(_) => Ok(self.verb(&[verb])),
         }
     }
 
@@ -369,7 +369,19 @@ fn verbs_below(verb: &str) -> &'static [&'static str] {
         "host" => HOST_VERBS,
         "token" => TOKEN_VERBS,
         "queue" => QUEUE_VERBS,
+        "config" => CONFIG_VERBS,
+        "trust" => TRUST_VERBS,
         _ => &[],
+    }
+}
+
+/// The subcommand that a verb alone means.
+fn implied_verb(verb: &str) -> Option<&'static str> {
+    match verb {
+        "sessions" | "queue" => Some("list"),
+        "config" => Some("show"),
+        "trust" => Some("add"),
+        _ => None,
     }
 }
 

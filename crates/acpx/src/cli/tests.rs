@@ -546,9 +546,48 @@ fn set_and_set_mode_parse_their_values() {
 }
 
 #[test]
+fn config_and_trust_without_a_subcommand_show_and_add() {
+    let command = |line: &[&str]| invocation(line).command;
+    let shows = |line: &[&str]| matches!(command(line), CliCommand::Config(ConfigCommand::Show));
+    for line in [
+        &["config"][..],
+        &["config", "show"],
+        &["--format", "json", "--cwd", "/", "config", "show"],
+        &["--agent", "x", "config"],
+        &["config", "--timeout", "3"],
+    ] {
+        assert!(shows(line), "{line:?}");
+    }
+    assert!(matches!(command(&["config", "init"]), CliCommand::Config(ConfigCommand::Init)));
+    let trust = |line: &[&str]| match command(line) {
+        CliCommand::Trust(trust) => trust,
+        other => panic!("{line:?}: {other:?}"),
+    };
+    let add = |yes| TrustCommand::Add(configuration::TrustArgs { yes });
+    assert_eq!([trust(&["trust"]), trust(&["trust", "--yes"])], [add(false), add(true)]);
+    assert_eq!(trust(&["--cwd", "/p", "trust", "list"]), TrustCommand::List);
+    assert_eq!(trust(&["trust", "revoke"]), TrustCommand::Revoke { file: None });
+    assert_eq!(trust(&["trust", "revoke", "/p/f"]), TrustCommand::Revoke { file: Some("/p/f".into()) });
+    // After an agent's name they are words of a prompt.
+    assert_eq!(prompt_of(&["claude", "config", "show"]), (named("claude"), words(&["config", "show"])));
+    assert_eq!(prompt_of(&["claude", "trust", "me"]), (named("claude"), words(&["trust", "me"])));
+    let (message, hint) = mistake(&["config", "shwo"]);
+    assert_eq!(
+        (&*message, &*hint),
+        ("\"acpx config\" has no command \"shwo\"", "did you mean \"acpx config show\"?")
+    );
+}
+
+#[test]
+fn requested_directory_is_the_last_one_before_the_text() {
+    let cwd = |line: &[&str]| requested_cwd(&words(line));
+    assert_eq!(cwd(&["--cwd", "/a", "claude", "hi", "--cwd=/b"]), Some("/b".into()));
+    assert_eq!(cwd(&["--file", "--cwd", "claude", "--", "--cwd", "/a"]), None);
+}
+
+#[test]
 fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
     let cases: &[(&[&str], &str, &str)] = &[
-        (&["--agent", "x", "config", "show"], "config", "acpx prompt 'config show'"),
         (&["claude", "compare"], "compare", "acpx claude prompt compare"),
         (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
         (&["sessions", "read", "x"], "sessions read", "acpx prompt 'sessions read x'"),

@@ -129,6 +129,9 @@ pub(crate) enum UsageError {
         /// The command.
         command: &'static str,
     },
+    /// `trust` where it cannot ask.
+    #[error("acpx trust asks first, and there is no terminal to ask on")]
+    TrustUnconfirmed,
     /// The JSON of `--permission-policy` is not a policy.
     #[error("the JSON of --permission-policy is not a policy: {0}")]
     Policy(WrongMember),
@@ -213,6 +216,7 @@ impl UsageError {
             }
             Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
             Self::Unconfirmed { .. } => "add --yes to delete without a question".into(),
+            Self::TrustUnconfirmed => "read the file, then add --yes to allow it without a question".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
@@ -286,7 +290,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
 }
 
 /// Verbs, alone or after an agent's name.
-const VERBS: [&str; 3] = ["config", "compare", "flow"];
+const VERBS: [&str; 2] = ["compare", "flow"];
 /// Verbs below `sessions`.
 const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
 /// Flags of any verb.

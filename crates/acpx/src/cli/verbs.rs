@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use acpx_core::model::{Fallback, RequestId, WakeOptions};
 use clap::{Args, Subcommand};
 
+use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::help;
 use super::login::AuthArgs;
@@ -110,6 +111,12 @@ pub(super) const VERBS: &[(&str, Build)] = &[
         of_verbs(TokenCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
     }),
     ("host", |command, _| of_verbs(HostCommand::augment_subcommands(command)).mut_subcommands(output::<()>)),
+    ("config", |command, _| {
+        of_verbs(ConfigCommand::augment_subcommands(command)).mut_subcommands(session::<(), ()>)
+    }),
+    ("trust", |command, _| {
+        of_verbs(TrustCommand::augment_subcommands(command)).mut_subcommands(session::<(), ()>)
+    }),
     ("schema", |command, _| output::<SchemaArgs>(command)),
     ("tour", |command, _| TourArgs::augment_args(command)),
     ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
@@ -196,6 +203,10 @@ pub(super) enum Verb {
     Token(TokenCommand),
     #[command(subcommand)]
     Host(HostCommand),
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    #[command(subcommand)]
+    Trust(TrustCommand),
     Schema(SchemaArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),

@@ -41,7 +41,7 @@ pub(super) fn run(
     config: &Config,
 ) -> Result<ExitCode, CliError> {
     if config.disable_exec {
-        return Err(CliError::ExecDisabled { file: config.file.clone() });
+        return Err(CliError::ExecDisabled { file: config.layers.file_of("disableExec").to_owned() });
     }
     let paths = HostLocator::of_environment()?.paths;
     refuse_own_terms(&paths, Some(settings.policy.mode), settings.policy.tools.is_some())?;

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::cli::{HostCommand, OutputArgs};
+use crate::config::trust::TrustedFiles;
 use crate::config::{Config, McpFile, ProgramSearch};
 use crate::error::{CliError, CliExit};
 use crate::output::{self, HostChange, RunningHost};
@@ -185,7 +186,10 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
             relay: relay(),
             ..EngineSettings::default()
         },
-        server_file: Arc::new(servers_of),
+        server_file: {
+            let home = paths.home().to_owned();
+            Arc::new(move |file, text, around| servers_of(&home, file, text, around))
+        },
         name_of: crate::agents::name_of,
     };
     block_on(async {
@@ -205,10 +209,17 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
     })
 }
 
-/// The servers of a file: of `--mcp-config`, or of the configuration, which has the same member.
-fn servers_of(file: &Path, text: &str, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
+/// The servers of a file: of `--mcp-config`, or of the configuration, which has the same member. A project's file that has
+/// changed since the session began has no servers until it is trusted again.
+fn servers_of(
+    home: &Path,
+    file: &Path,
+    text: &str,
+    around: host::Around<'_>,
+) -> Result<Vec<McpServer>, String> {
     let around = ProgramSearch { cwd: around.cwd, path: around.path };
-    let servers = McpFile::parse(file.to_owned(), text).and_then(|file| file.servers(around));
+    let trusted = TrustedFiles::of(home).check(file, text.as_bytes());
+    let servers = trusted.and_then(|()| McpFile::parse(file.to_owned(), text)?.servers(around));
     servers.map_err(|error| error.to_string())
 }
 

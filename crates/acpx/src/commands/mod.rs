@@ -5,6 +5,7 @@ mod answer;
 mod attach;
 mod auth;
 mod cancel;
+mod config;
 mod demo_agent;
 mod doctor;
 mod exec;
@@ -23,6 +24,7 @@ mod set;
 mod status;
 mod token;
 mod tour;
+mod trust;
 mod wait_reason;
 
 use std::process::ExitCode;
@@ -42,12 +44,12 @@ struct RunContext<'a> {
 impl RunContext<'_> {
     /// The settings of a command about one session, whose agent it may start.
     fn settings(&self) -> Result<CommandSettings, CliError> {
-        imported(CommandSettings::new(self.options, self.config.get()?)?, ImportScope::One)
+        imported(self.config.settings(self.options)?, ImportScope::One)
     }
 
     /// The settings of a command about any session of an agent.
     fn settings_of_any(&self) -> Result<CommandSettings, CliError> {
-        imported(CommandSettings::new(self.options, self.config.get()?)?, ImportScope::Any)
+        imported(self.config.settings(self.options)?, ImportScope::Any)
     }
 
     /// The settings of a command that starts no agent: it works even if the agent's configuration entry is invalid.
@@ -86,14 +88,15 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         }
         CliCommand::Prompt(prompt) => return prompt::run(&prompt, &context.settings()?, &options, config),
         CliCommand::Exec(exec) => {
-            let config = config.get()?;
-            return exec::run(&exec, &CommandSettings::new(&options, config)?, &options, config);
+            return exec::run(&exec, &config.settings(&options)?, &options, config.get()?);
         }
         CliCommand::Acp => return Ok(acp::run(context.settings_of_any(), &options)),
-        CliCommand::Auth(auth) => return auth::run(&CommandSettings::new(&options, config.get()?)?, &auth),
+        CliCommand::Auth(auth) => return auth::run(&config.settings(&options)?, &auth),
         CliCommand::Serve(serve) => serve::run(serve, &context.settings_of_any()?),
         CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
+        CliCommand::Config(command) => config::run(command, &options, config),
+        CliCommand::Trust(command) => trust::run(&command, &options, config),
         CliCommand::Schema(args) => schema::run(&args, options.flags.output, config),
         CliCommand::Pending => pending::run(options.flags.output, config),
         CliCommand::Approve(args) => answer::run(&args, true, options.flags.output, config),

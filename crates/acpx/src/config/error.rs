@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use acpx_core::model::{ErrorCode, WrongMember};
 
+use super::trust::TrustError;
+
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
@@ -31,6 +33,29 @@ pub(crate) enum ConfigError {
         /// Position and reason.
         problem: String,
     },
+    /// A project's file is not safe to read.
+    #[error("{} is not read: {reason}", file.display())]
+    Refused {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// A project's file would have to be trusted.
+    #[error("{} is not trusted as it is now", file.display())]
+    Untrusted {
+        /// The file.
+        file: PathBuf,
+    },
+    /// No project's file applies to a directory.
+    #[error("there is no .acpxrc.json for {}", directory.display())]
+    NoProjectFile {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The list of trusted files is unusable.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// A value has the wrong kind.
     #[error(transparent)]
     Wrong(#[from] WrongValue),
@@ -70,7 +95,12 @@ impl ConfigError {
     /// The stable code of this error.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::Unreadable { .. } | Self::NoFile { .. } => ErrorCode::ConfigUnreadable,
+            Self::Unreadable { .. } | Self::NoFile { .. } | Self::Refused { .. } => {
+                ErrorCode::ConfigUnreadable
+            }
+            Self::Untrusted { .. } => ErrorCode::ConfigUntrusted,
+            Self::NoProjectFile { .. } => ErrorCode::NoProjectFile,
+            Self::Trust(_) => ErrorCode::TrustUnusable,
             Self::NotJson { .. } | Self::Wrong(_) => ErrorCode::ConfigInvalid,
             Self::NoCommand { .. } => ErrorCode::McpCommandNotFound,
         }

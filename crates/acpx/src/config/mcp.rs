@@ -12,6 +12,7 @@ use acpx_core::model::{
     AbsolutePath, JsonMembers, JsonNode, McpServer, McpTransport, NamedValue, WrongMember,
 };
 
+use super::trust::TrustedFiles;
 use super::{Config, ConfigError, THE_FILE, parse_json, read, wrong_in};
 
 /// One configured server.
@@ -62,9 +63,11 @@ impl McpFile {
         Ok(Self { source: file, entries })
     }
 
-    /// Reloads a file that had servers when a session began. It may have none by now.
-    pub(crate) fn reload(file: PathBuf) -> Result<Self, ConfigError> {
-        let value = parse_json(&file, &read(&file)?)?;
+    /// Reloads a file that had servers when a session began. It may have none by now, or not be trusted any more.
+    pub(crate) fn reload(file: PathBuf, trusted: &TrustedFiles) -> Result<Self, ConfigError> {
+        let text = read(&file)?;
+        trusted.check(&file, text.as_bytes())?;
+        let value = parse_json(&file, &text)?;
         let members = JsonNode::root(&value, THE_FILE).object("an object");
         let entries =
             members.and_then(|members| members.read("mcpServers", entries)).map_err(wrong_in(&file))?;
@@ -73,7 +76,7 @@ impl McpFile {
 
     /// The servers that the configuration defines for every session.
     pub(crate) fn of(config: &Config) -> Self {
-        Self { source: config.file.clone(), entries: config.mcp_servers.clone() }
+        Self { source: config.layers.file_of("mcpServers").to_owned(), entries: config.mcp_servers.clone() }
     }
 
     /// The names of the servers.

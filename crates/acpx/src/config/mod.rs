@@ -1,4 +1,4 @@
-//! Reads `config.json` in the home, the user's settings for all commands.
+//! The settings of all commands: `config.json` in the home, and over it what holds of the project's `.acpxrc.json`.
 //!
 //! A missing file means defaults. A wrong file is an error that names the file and the key, but never a value, because
 //! any value may be a secret. A wrong agent entry affects only that agent. Unknown keys are reported and otherwise
@@ -7,13 +7,16 @@
 mod agents;
 pub(crate) mod credentials;
 mod error;
+pub(crate) mod layers;
 mod mcp;
+pub(crate) mod project;
+pub(crate) mod trust;
 mod variables;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +26,7 @@ use acpx_core::model::{
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(crate) use self::error::{ConfigError, WrongValue};
 pub(crate) use self::mcp::{McpEntry, McpFile, ProgramSearch, find_program};
@@ -31,13 +34,18 @@ pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
 use self::credentials::Credentials;
+use self::layers::{Layer, Layers};
+use self::project::ProjectFile;
+use self::trust::TrustedFiles;
 use crate::cli::{Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit};
 
-/// The validated content of the file.
+/// The validated content of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Config {
-    /// The file's path, whether the file exists or not.
-    pub(crate) file: PathBuf,
+    /// The files, whether they exist or not, and which of them has which key.
+    pub(crate) layers: Layers,
+    /// The project's file, if there is one.
+    pub(crate) project: Option<ProjectFile>,
     /// The agent for command lines that name none.
     pub(crate) default_agent: Option<String>,
     /// What agents may do without a permission request.
@@ -98,16 +106,29 @@ impl Config {
         // Opening a named pipe would block every command.
         match open_regular_file(&file).and_then(text_of) {
             Ok(text) => Self::parse(&file, &text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file, ..Self::default() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let global = Layer { file, ..Layer::default() };
+                Ok(Self { layers: Layers { global, project: None }, ..Self::default() })
+            }
             Err(source) => Err(ConfigError::Unreadable { file, source }),
         }
     }
 
-    /// Parses the content of the file.
+    /// Reads the file of this home, and the project's file for this directory.
+    pub(crate) fn load_for(home: &Path, cwd: &Path) -> Result<Self, ConfigError> {
+        let global = Self::load(home)?;
+        match project::find(cwd) {
+            None => Ok(global),
+            Some(file) => global.with_project(file, &TrustedFiles::of(home), user()),
+        }
+    }
+
+    /// Parses the content of the home's file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let value = parse_json(file, text)?;
         let config = Self::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(file))?;
-        Ok(Self { file: file.to_owned(), ..config })
+        let global = Layer { file: file.to_owned(), is_loaded: true, members: members_of(value) };
+        Ok(Self { layers: Layers { global, project: None }, ..config })
     }
 
     fn read(root: &JsonNode<'_>) -> Result<Self, WrongMember> {
@@ -129,7 +150,8 @@ impl Config {
             credentials: members.read("auth", credentials)?.unwrap_or_default(),
             agents: members.read("agents", agents::agents)?.unwrap_or_default(),
             unknown: members.others(&KEYS),
-            file: PathBuf::new(),
+            layers: Layers::default(),
+            project: None,
         };
         // Only npm acpx uses this one.
         members.read("queueMaxDepth", positive_integer)?;
@@ -141,7 +163,7 @@ impl Config {
         match self.agents.get(name) {
             None => Ok(None),
             Some(Ok(entry)) => Ok(entry.argv.as_deref()),
-            Some(Err(wrong)) => Err(self.wrong(wrong)),
+            Some(Err(wrong)) => Err(self.wrong(name, wrong)),
         }
     }
 
@@ -183,7 +205,7 @@ impl Config {
     pub(crate) fn wrong_agents(&self) -> impl Iterator<Item = (&str, WrongValue)> {
         self.agents
             .iter()
-            .filter_map(|(name, entry)| Some((name.as_str(), self.wrong(entry.as_ref().err()?))))
+            .filter_map(|(name, entry)| Some((name.as_str(), self.wrong(name, entry.as_ref().err()?))))
     }
 
     /// Agents that share their name with a command, which makes them unreachable.
@@ -191,15 +213,19 @@ impl Config {
         self.agents.keys().map(String::as_str).filter(|name| is_verb(name))
     }
 
-    /// Unknown keys: top-level ones, and those of one agent or of all.
-    pub(crate) fn unknown_keys(&self, agent: Option<&str>) -> Vec<&str> {
+    /// Unknown keys with their files: top-level ones, and those of one agent or of all.
+    pub(crate) fn unknown_keys(&self, agent: Option<&str>) -> Vec<(&Path, &str)> {
         let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
-        let entries = self
-            .agents
+        let entries = self.agents.iter().filter(|(name, _)| is_meant(name)).flat_map(|(name, entry)| {
+            let file = self.layers.file_of(&format!("agents.{name}"));
+            entry.iter().flat_map(|entry| &entry.unknown).map(move |key| (file, key.as_str()))
+        });
+        let global = self.unknown.iter().map(|key| (self.layers.global.file.as_path(), key.as_str()));
+        let of_project = self
+            .project
             .iter()
-            .filter(|(name, _)| is_meant(name))
-            .filter_map(|(_, entry)| entry.as_ref().ok());
-        self.unknown.iter().chain(entries.flat_map(|entry| &entry.unknown)).map(String::as_str).collect()
+            .flat_map(|project| project.unknown.iter().map(|key| (project.path.as_path(), key.as_str())));
+        global.chain(of_project).chain(entries).collect()
     }
 
     /// The known key that an unknown one may be meant to be.
@@ -208,8 +234,9 @@ impl Config {
         if key == unknown { nearest(key, KEYS.into_iter()) } else { nearest(key, agents::keys()) }
     }
 
-    fn wrong(&self, wrong: &WrongMember) -> WrongValue {
-        WrongValue { file: self.file.clone(), wrong: wrong.clone() }
+    fn wrong(&self, agent: &str, wrong: &WrongMember) -> WrongValue {
+        let file = self.layers.file_of(&format!("agents.{agent}")).to_owned();
+        WrongValue { file, wrong: wrong.clone() }
     }
 
     fn entry(&self, name: &str) -> Option<&AgentEntry> {
@@ -243,6 +270,19 @@ fn parse_json(file: &Path, text: &str) -> Result<Value, ConfigError> {
         return Err(bad("it is empty".to_owned()));
     }
     serde_json::from_str(text).map_err(|error| bad(error.to_string()))
+}
+
+/// The members of a file that was checked.
+fn members_of(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// The user that this process acts for.
+pub(crate) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Adds the file to an error.

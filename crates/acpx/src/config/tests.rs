@@ -10,10 +10,36 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 }
 
 /// The error of a file, or else of one of its agents.
-fn wrong(text: &str) -> String {
+fn whole_error(text: &str) -> String {
     match parse(text) {
         Ok(config) => config.wrong_agents().next().unwrap().1.to_string(),
         Err(error) => error.to_string(),
+    }
+}
+
+/// The same without the kind that was found.
+fn wrong(text: &str) -> String {
+    let error = whole_error(text);
+    error.split_once("; found ").map_or(error.clone(), |(expected, _)| expected.to_owned())
+}
+
+#[test]
+fn wrong_type_error_names_the_kind_that_was_found() {
+    let cases = [
+        (r#"{"ttl":"s3cret"}"#, "ttl must be a number of seconds, 0 or more; found a string"),
+        (r#"{"ttl":null}"#, "ttl must be a number of seconds, 0 or more; found nothing"),
+        (r#"{"format":7}"#, "format must be \"text\", \"json\" or \"quiet\"; found a number"),
+        (r#"{"disableExec":{}}"#, "disableExec must be true or false; found an object"),
+        (r#"{"keepPrograms":true}"#, "keepPrograms must be an array; found a boolean"),
+        (
+            r#"{"agents":{"a":{"argv":[" "]}}}"#,
+            "agents.a.argv[0] must be a non-empty string; found an empty string",
+        ),
+        (r#"{"mcpServers":[{}]}"#, "mcpServers[0].name must be a non-empty string; found nothing"),
+        (r#"{"defaultAgent":["s3cret"]}"#, "defaultAgent must be a non-empty string; found an array"),
+    ];
+    for (text, message) in cases {
+        assert_eq!(whole_error(text), format!("/h/config.json: {message}"), "{text}");
     }
 }
 
@@ -25,8 +51,10 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
         "keepPrograms": ["tmux: server"], "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
+    let layers = parse(text).unwrap().layers;
     let expected = Config {
-        file: "/h/config.json".into(),
+        layers: layers.clone(),
+        project: None,
         default_agent: Some("claude".to_owned()),
         mode: Some(PermissionMode::DenyAll),
         unattended: Some(UnattendedPolicy::Fail),
@@ -54,8 +82,9 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         unknown: vec!["fromTheFuture".to_owned()],
     };
     assert_eq!(parse(text).unwrap(), expected);
-    let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
-    assert_eq!(parse("\u{feff}{\"timeout\":null,\"idleTimeout\":null}").unwrap(), nothing);
+    assert_eq!((layers.global.file.as_path(), layers.project), (Path::new("/h/config.json"), None));
+    let config = parse("\u{feff}{\"timeout\":null,\"idleTimeout\":null}").unwrap();
+    assert_eq!(config, Config { layers: config.layers.clone(), ..Config::default() });
 }
 
 #[test]
@@ -191,7 +220,8 @@ fn a_version_that_is_not_spoken_is_no_protocol_of_an_agent() {
 fn missing_config_is_empty_and_unreadable_config_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("config.json");
-    let nothing = Config { file: file.clone(), ..Config::default() };
+    let global = Layer { file: file.clone(), ..Layer::default() };
+    let nothing = Config { layers: Layers { global, project: None }, ..Config::default() };
     assert_eq!(Config::load(home.path()).unwrap(), nothing);
     fs::create_dir(&file).unwrap();
     let error = Config::load(home.path()).unwrap_err();
@@ -245,7 +275,7 @@ fn the_file_of_servers_must_be_there_and_have_them() {
     let error = McpFile::load("/nowhere/m.json".into()).unwrap_err();
     assert_eq!(error.to_string(), "there is no file /nowhere/m.json");
     let error = McpFile::parse("/m.json".into(), "{}").unwrap_err();
-    assert_eq!(error.to_string(), "/m.json: mcpServers must be an array");
+    assert_eq!(error.to_string(), "/m.json: mcpServers must be an array; found nothing");
 }
 
 #[test]
@@ -255,7 +285,10 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
     assert_eq!(config.agent("mine"), Ok(Some(&["m".to_owned()][..])));
     let wrong = config.agent("nof").unwrap_err();
     let words = "one program without spaces or quotes, since \"args\" has the arguments";
-    assert_eq!(wrong.to_string(), format!("/h/config.json: agents.nof.command must be {words}"));
+    assert_eq!(
+        wrong.to_string(),
+        format!("/h/config.json: agents.nof.command must be {words}; found a string")
+    );
     assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", wrong)]);
     // It can be named, which reports what is wrong with it.
     assert_eq!(config.agent_names(), ["mine", "nof"]);
@@ -265,7 +298,7 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
 fn unknown_config_keys_are_named_without_values() {
     let text = r#"{"defaultPermision":"s3cret","agents":{
         "mine":{"argv":["m"],"evn":{"A":"s3cret"},"profile":{"bogus":1,"errors":[{"code":1,"reading":"lost","x":2}]}},
-        "other":{"argv":["o"],"cwd":"/"},"sessions":{"argv":["s"]},"flow":{"argv":["f"]}}}"#;
+        "other":{"argv":["o"],"cwd":"/"},"sessions":{"argv":["s"]},"config":{"argv":["f"]}}}"#;
     let config = parse(text).unwrap();
     let mine = [
         "defaultPermision",
@@ -273,13 +306,14 @@ fn unknown_config_keys_are_named_without_values() {
         "agents.mine.profile.bogus",
         "agents.mine.profile.errors[0].x",
     ];
-    assert_eq!(config.unknown_keys(Some("mine")), mine);
-    assert_eq!(config.unknown_keys(None), [&mine[..], &["agents.other.cwd"]].concat());
-    assert_eq!(config.unreachable_agents().collect::<Vec<_>>(), ["flow", "sessions"]);
+    let keys = |agent| config.unknown_keys(agent).into_iter().map(|(_, key)| key).collect::<Vec<_>>();
+    assert_eq!(keys(Some("mine")), mine);
+    assert_eq!(keys(None), [&mine[..], &["agents.other.cwd"]].concat());
+    assert_eq!(config.unreachable_agents().collect::<Vec<_>>(), ["config", "sessions"]);
     let npm = r#"{"defaultAgent":"codex","defaultPermissions":"approve-all","nonInteractivePermissions":"deny",
         "authPolicy":"skip","ttl":300,"timeout":null,"queueMaxDepth":16,"format":"text","agents":{},"auth":{},
         "disableExec":false,"mcpServers":[]}"#;
-    assert_eq!(parse(npm).unwrap().unknown_keys(None), [""; 0]);
+    assert_eq!(parse(npm).unwrap().unknown_keys(None), []);
 }
 
 #[test]

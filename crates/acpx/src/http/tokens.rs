@@ -5,17 +5,16 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpx_core::model::{ErrorCode, Timestamp};
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use crate::home_file::HomeFile;
 
 /// Prefix of every token, which makes leaked tokens recognisable.
 const PREFIX: &str = "acpx_";
@@ -114,11 +113,11 @@ pub(crate) struct Token {
 /// The tokens of one home.
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens {
-    file: PathBuf,
+    file: HomeFile<Contents>,
 }
 
 /// A token as stored in the file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TokenEntry {
     token_id: String,
@@ -133,7 +132,7 @@ struct TokenEntry {
     revoked_at: Option<String>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Contents {
     tokens: Vec<TokenEntry>,
 }
@@ -141,7 +140,7 @@ struct Contents {
 impl Tokens {
     /// The tokens of this home.
     pub(crate) fn of(home: &Path) -> Self {
-        Self { file: home.join("tokens.json") }
+        Self { file: HomeFile::new(home.join("tokens.json"), LARGEST) }
     }
 
     /// Creates a token; returns its secret and its metadata.
@@ -238,46 +237,18 @@ impl Tokens {
     }
 
     fn read(&self) -> Result<Contents, TokenError> {
-        let text = match File::open(&self.file) {
-            Ok(file) => {
-                let mut text = String::new();
-                file.take(LARGEST).read_to_string(&mut text).map_err(|error| self.unusable(error))?;
-                text
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
-            Err(error) => return Err(self.unusable(error)),
-        };
-        serde_json::from_str(&text).map_err(|error| self.unusable(error.into()))
+        self.file.read().map_err(|error| self.unusable(error))
     }
 
-    /// Replaces the file atomically under a lock: a reader sees the old or the new content.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Contents) -> Result<T, TokenError>,
     ) -> Result<T, TokenError> {
-        let unusable = |error| self.unusable(error);
-        let lock = self.file.with_extension("lock");
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock);
-        let lock = lock.map_err(unusable)?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|error| unusable(error.into()))?;
-        let mut contents = self.read()?;
-        let done = change(&mut contents)?;
-        self.write(&contents).map_err(unusable)?;
-        Ok(done)
-    }
-
-    fn write(&self, contents: &Contents) -> io::Result<()> {
-        let directory = self.file.parent().unwrap_or(Path::new("/"));
-        // A temporary file is readable by its owner only, and so is the file it replaces.
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(serde_json::to_string_pretty(contents)?.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&self.file)?;
-        File::open(directory)?.sync_all()
+        self.file.change(change).map_err(|error| self.unusable(error))?
     }
 
     fn unusable(&self, source: io::Error) -> TokenError {
-        TokenError::File { file: self.file.clone(), source }
+        TokenError::File { file: self.file.path().to_owned(), source }
     }
 }
 
@@ -305,7 +276,12 @@ impl TokenEntry {
 }
 
 fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
+    sha256(secret.as_bytes())
+}
+
+/// The SHA-256 of these bytes, in hex.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 fn hex(bytes: &[u8]) -> String {

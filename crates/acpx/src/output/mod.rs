@@ -8,6 +8,7 @@ mod agent_request;
 mod auth;
 mod banner;
 mod byte_size;
+mod configuration;
 mod confirmation;
 mod console;
 mod diff;
@@ -37,6 +38,7 @@ mod status;
 pub(crate) mod stdio;
 mod style;
 mod table;
+mod trust;
 mod turn;
 
 use std::io::{self, Write};
@@ -50,6 +52,7 @@ pub(crate) use self::banner::{
     prompting, report_kept_settings, report_kept_version, starting, watched_closed, watched_deleted,
     watching, watching_closed,
 };
+pub(crate) use self::configuration::{ShownConfig, ShownSetting, config, config_created};
 pub(crate) use self::console::{Console, OutputMode};
 pub(crate) use self::diff::{Detail, unified as unified_diff};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
@@ -81,6 +84,9 @@ pub(crate) use self::spinner::FRAMES as SPINNER_FRAMES;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
 pub(crate) use self::style::Style as OutputStyle;
 pub(crate) use self::table::{Cell, Table, cut_end, width_of};
+pub(crate) use self::trust::{
+    TrustReview, TrustedFileState, trust_review, trust_revoked, trusted, trusted_files,
+};
 pub(crate) use self::turn::{
     DenialSummary, FollowView, PromptResult, RecentToolCalls, ResultIds, TimeoutCause, TurnStatus, TurnView,
 };

@@ -113,6 +113,7 @@ fn typed(kind: &str, meaning: &str) -> Value {
         "time" => json!({ "type": "string", "format": "date-time" }),
         "array of strings" => json!({ "type": "array", "items": { "type": "string" } }),
         "array of objects" => json!({ "type": "array", "items": { "type": "object" } }),
+        "number or null" => json!({ "type": ["number", "null"] }),
         "string or boolean" => json!({ "type": ["string", "boolean"] }),
         "[error](#error)" => json!({ "$ref": format!("#/$defs/{ERROR}") }),
         "`true`" => json!({ "const": true }),

@@ -22,8 +22,11 @@ use super::host_locator::acpx_home;
 use super::lookup;
 use crate::agents;
 use crate::agents::UnknownAgent;
-use crate::cli::{AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError};
+use crate::cli::{
+    AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError, requested_cwd,
+};
 use crate::config::credentials::Credentials;
+use crate::config::project::ProjectFile;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
 use crate::http::address::Address;
@@ -34,22 +37,43 @@ use crate::terminal::tty;
 /// The default idle time of an agent.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
 
-/// The configuration, read on first use: many commands never need it.
+/// The configuration for the command's directory, read on first use: many commands never need it.
 #[derive(Debug, Default)]
 pub(crate) struct LazyConfig {
+    /// The directory that the command line names.
+    cwd: Option<PathBuf>,
     config: OnceCell<Config>,
-    /// The fallback where the file cannot be read.
-    nothing: Config,
+    /// The fallback if a file cannot be read.
+    fallback: OnceCell<Config>,
 }
 
 impl LazyConfig {
-    /// The configuration of the home.
+    /// The configuration of a command with these arguments.
+    pub(crate) fn of(arguments: &[String]) -> Self {
+        Self { cwd: requested_cwd(arguments), ..Self::default() }
+    }
+
+    /// The configuration of the home and of the project.
     pub(crate) fn get(&self) -> Result<&Config, CliError> {
         if let Some(config) = self.config.get() {
             return Ok(config);
         }
-        let config = Config::load(&acpx_home()?)?;
+        let config = Config::load_for(&acpx_home()?, self.cwd.as_deref().unwrap_or(Path::new(".")))?;
         Ok(self.config.get_or_init(|| config))
+    }
+
+    /// What is left if a file cannot be read: that of the home if it can, or else the defaults.
+    fn fallback(&self) -> &Config {
+        let global = || acpx_home().ok().and_then(|home| Config::load(&home).ok());
+        self.fallback.get_or_init(|| global().unwrap_or_default())
+    }
+
+    /// The settings of a session command, after a notice about the project's file if it needs one.
+    pub(crate) fn settings(&self, options: &CliOptions) -> Result<CommandSettings, CliError> {
+        let config = self.get()?;
+        let settings = CommandSettings::new(options, config)?;
+        report_project(config, settings.mode);
+        Ok(settings)
     }
 
     /// The agents that can be named in addition to the built-in ones. If the file cannot be read, an agent that has
@@ -65,7 +89,8 @@ impl LazyConfig {
     /// unreadable file is only reported: sessions can still be inspected and stopped.
     pub(crate) fn console(&self, options: OutputArgs) -> Result<Console<'static>, CliError> {
         let config = self.get();
-        let mut console = Console::of_program(mode(options, config.as_ref().unwrap_or(&&self.nothing))?);
+        let known = config.as_ref().map_or_else(|_| self.fallback(), |config| *config);
+        let mut console = Console::of_program(mode(options, known)?);
         if let Err(error) = config {
             console.notice(&unread(&error));
         }
@@ -93,11 +118,16 @@ impl LazyConfig {
     ) -> Result<CommandSettings, CliError> {
         match self.get() {
             Err(error @ CliError::Config(_)) if may_use_defaults() => {
-                let settings = CommandSettings::without_start(options, &self.nothing)?;
+                let settings = CommandSettings::without_start(options, self.fallback())?;
                 Console::of_program(settings.mode).notice(&unread(&error));
                 Ok(settings)
             }
-            config => CommandSettings::without_start(options, config?),
+            config => {
+                let config = config?;
+                let settings = CommandSettings::without_start(options, config)?;
+                report_project(config, settings.mode);
+                Ok(settings)
+            }
         }
     }
 
@@ -125,6 +155,13 @@ fn refers_to_a_record(name: &SessionName) -> bool {
     };
     let filter = RecordFilter::default();
     matches!(block_on(lookup::referenced(&store, name.as_str(), &filter)), Ok(Some(_)))
+}
+
+/// Reports what is not in force of the project's file.
+fn report_project(config: &Config, mode: OutputMode) {
+    if let Some(notice) = config.project.as_ref().and_then(ProjectFile::notice) {
+        Console::of_program(mode).notice(&notice);
+    }
 }
 
 fn unread(error: &CliError) -> String {
@@ -381,7 +418,7 @@ fn policy(flags: &SessionArgs, config: &Config, cwd: &Path) -> Result<Permission
 }
 
 /// Default for unanswered requests: wait on a terminal, otherwise deny.
-fn of_run() -> UnattendedPolicy {
+pub(crate) fn of_run() -> UnattendedPolicy {
     if tty::has_terminal_stream() { UnattendedPolicy::Wait } else { UnattendedPolicy::Deny }
 }
 
@@ -419,7 +456,8 @@ pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
         None => lookup::resolve(agents::DEFAULT, config),
         Some(name) => lookup::resolve(name, config).map_err(|error| match error {
             CliError::Agent(unknown) => {
-                UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
+                let file = config.layers.file_of("defaultAgent");
+                UnknownAgent { chosen_in: Some(file.into()), ..unknown }.into()
             }
             other => other,
         }),
@@ -428,13 +466,21 @@ pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
 
 /// The warning about unknown keys in the configuration, if there are any: at the top level, and of one agent or of all.
 pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String> {
-    let keys = config.unknown_keys(agent);
-    let named = |key: &&str| match Config::similar_key(key) {
-        Some(near) => format!("{key} (did you mean {near}?)"),
-        None => (*key).to_owned(),
-    };
-    let named: Vec<String> = keys.iter().map(named).collect();
-    (!named.is_empty()).then(|| format!("{}: nothing reads {}", config.file.display(), named.join(", ")))
+    let mut files: Vec<(&Path, Vec<String>)> = Vec::new();
+    for (file, key) in config.unknown_keys(agent) {
+        let named = match Config::similar_key(key) {
+            Some(near) => format!("{key} (did you mean {near}?)"),
+            None => key.to_owned(),
+        };
+        match files.iter_mut().find(|(known, _)| *known == file) {
+            Some((_, keys)) => keys.push(named),
+            None => files.push((file, vec![named])),
+        }
+    }
+    let words =
+        files.iter().map(|(file, keys)| format!("{}: nothing reads {}", file.display(), keys.join(", ")));
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// The name of the selected agent, unless it is given as a command line.

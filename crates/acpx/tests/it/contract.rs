@@ -76,7 +76,7 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 14] = [
+const ABOUT_NONE: [&str; 17] = [
     "auth_methods",
     "host_status",
     "host_stopped",
@@ -91,7 +91,12 @@ const ABOUT_NONE: [&str; 14] = [
     "token_created",
     "token_revoked",
     "tokens",
+    "trusted",
+    "trusted_files",
+    "trust_revoked",
 ];
+/// Objects without an action that are about no record, by a member that only they have.
+const WITHOUT_ACTION: [(&str, &str); 2] = [("origins", "config"), ("created", "config_init")];
 
 /// Checks a line of stdout. Messages exchanged with the agent keep the protocol's names.
 pub(crate) fn check(line: &Value) {
@@ -113,6 +118,14 @@ pub(crate) fn check(line: &Value) {
             names(line);
             object["sessions"].as_array().unwrap().iter().for_each(about_a_session);
             validate("agent_sessions", line);
+        }
+        // Their members are those of npm acpx, or keys of the configuration.
+        Value::Object(object)
+            if !object.contains_key("action")
+                && WITHOUT_ACTION.iter().any(|(member, _)| object.contains_key(*member)) =>
+        {
+            let named = WITHOUT_ACTION.iter().find(|(member, _)| object.contains_key(*member));
+            validate(named.unwrap().1, line);
         }
         Value::Object(object) => {
             let action = object.get("action").and_then(Value::as_str).unwrap_or_default();

@@ -125,7 +125,10 @@ fn a_broken_configuration_is_named_by_file_and_key() {
     };
     place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
     let entry = "correct the entry; other agents are not affected";
-    assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string", entry));
+    assert_eq!(
+        place.acpx(&["foo", "hello"]),
+        shown(": agents.foo.argv[1] must be a string; found a number", entry)
+    );
     place.configure("{,}");
     let whole = "correct the file, or move it away";
     assert_eq!(

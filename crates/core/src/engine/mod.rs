@@ -29,6 +29,7 @@ mod stream;
 mod tools;
 
 pub use crate::acp::client::SessionOffer;
+pub use crate::machine::MAX_QUEUED;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub(crate) use api::client_login::ClientLogin;
 pub use api::error::{PromptProblem, SessionError};

@@ -26,6 +26,7 @@ pub(crate) use effect::{AgentCall, Effect, ForwardError, PromptRefusal, WakeErro
 pub use effect::{Rung, WakeOutcome};
 pub(crate) use forward::ForwardedRequest;
 pub(crate) use input::{Deadline, Input, OnResume};
+pub use turn::MAX_QUEUED;
 
 use config::SessionConfig;
 use forward::{Forwards, InFlightForward};

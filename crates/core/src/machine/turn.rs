@@ -23,7 +23,7 @@ use super::state::{
 use super::{AgentCall, Deadline, Effect, PromptRefusal, SessionMachine};
 
 /// How many prompts may be queued in one session.
-pub(crate) const MAX_QUEUED: usize = 256;
+pub const MAX_QUEUED: usize = 256;
 /// How many bytes may be held back within a turn. A longer replay is published.
 const MAX_HELD_BYTES: usize = 256 * 1024;
 

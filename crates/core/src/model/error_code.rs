@@ -277,7 +277,9 @@ error_codes! {
     BadUrl "BAD_URL" Usage;
     ConfigInvalid "CONFIG_INVALID" Runtime => "correct the file, or move it away";
     ConfigUnreadable "CONFIG_UNREADABLE" Runtime => "check that it is a file, and yours";
+    ConfigUntrusted "CONFIG_UNTRUSTED" Runtime => "acpx trust shows what the file sets, and allows it";
     ExecDisabled "EXEC_DISABLED" ExecDisabled => "use a session, or set disableExec to false in the file";
+    NoProjectFile "NO_PROJECT_FILE" Usage => "go to the project's directory, or name it with --cwd";
     NoToken "NO_TOKEN" Runtime;
     OutputFailed "OUTPUT_FAILED" Runtime;
     PublicAddress "PUBLIC_ADDRESS" Usage;
@@ -288,6 +290,7 @@ error_codes! {
     TokensUnusable "TOKENS_UNUSABLE" Runtime;
     TooManyTokens "TOO_MANY_TOKENS" Runtime
         => "remove tokens.json from the home when none of its tokens is needed any more";
+    TrustUnusable "TRUST_UNUSABLE" Runtime => "correct trusted.json in the home, or remove it; then no file is trusted";
     Usage "USAGE" Usage;
 }
 

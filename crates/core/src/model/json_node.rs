@@ -21,12 +21,14 @@ pub struct JsonMembers<'a> {
 
 /// A value of the wrong kind for its member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} must be {expected}")]
+#[error("{path} must be {expected}; found {found}")]
 pub struct WrongMember {
     /// The path, or the name of the document.
     pub path: String,
     /// The expected kind.
     pub expected: String,
+    /// The kind of the value.
+    pub found: &'static str,
 }
 
 impl<'a> JsonNode<'a> {
@@ -43,7 +45,7 @@ impl<'a> JsonNode<'a> {
     /// The error for a value of the wrong kind.
     pub fn wrong(&self, expected: &str) -> WrongMember {
         let path = if self.path.is_empty() { self.document } else { &self.path };
-        WrongMember { path: path.to_owned(), expected: expected.to_owned() }
+        WrongMember { path: path.to_owned(), expected: expected.to_owned(), found: kind(self.value) }
     }
 
     /// A string.
@@ -123,6 +125,20 @@ impl<'a> JsonMembers<'a> {
     fn node(&self, name: &str, value: &'a Value) -> JsonNode<'a> {
         let dot = if self.object.path.is_empty() { "" } else { "." };
         self.object.child(value, format!("{}{dot}{name}", self.object.path))
+    }
+}
+
+/// The kind of a value. A missing member reads as `null`.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(text) if text.trim().is_empty() => "an empty string",
+        Value::String(_) => "a string",
+        Value::Array(items) if items.is_empty() => "an empty array",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -63,6 +63,7 @@ const FOLDERS: &[(&str, Arrows)] = &[
 
 /// The layers of the program, lowest first: each may use those before it.
 const PROGRAM: &[&str] = &[
+    "home_file",
     "agents",
     "http",
     "mcp",

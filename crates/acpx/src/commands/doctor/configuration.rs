@@ -7,6 +7,7 @@ use acpx_core::tools::Environment;
 
 use super::DoctorReport;
 use crate::agents;
+use crate::config::project::{ProjectFile, ProjectState};
 use crate::config::{Config, ConfigError, ProgramSearch, find_program};
 use crate::error::CliError;
 use crate::output::Finding;
@@ -14,9 +15,9 @@ use crate::session::{lookup, settings};
 
 /// Reports what is wrong with a configuration that could be read.
 pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), CliError> {
-    let file = config.file.display();
-    let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
-    report.say(&Finding::ok("config", format!("{file}: {words}")))?;
+    let global = &config.layers.global;
+    let words = if global.is_loaded { "read, and trusted" } else { "not there; the defaults hold" };
+    report.say(&Finding::ok("config", format!("{}: {words}", global.file.display())))?;
     for (name, wrong) in config.wrong_agents() {
         let hint = format!("mend the entry; {name} cannot be started until then, and every other agent can");
         report.say(&Finding::fail("config", wrong.to_string(), Some(hint)))?;
@@ -29,15 +30,24 @@ pub(super) fn look(config: &Config, report: &mut DoctorReport) -> Result<(), Cli
         ))?;
     }
     unread(config, None, report)?;
-    let project = env::current_dir().ok().map(|cwd| cwd.join(".acpxrc.json")).filter(|file| file.exists());
-    match project {
-        None => Ok(()),
-        Some(file) => report.say(&Finding::warn(
-            "config",
-            format!("{} is not read: a project may not choose for its user", file.display()),
-            format!("put what you want of it into {}", config.file.display()),
-        )),
-    }
+    config.project.as_ref().map_or(Ok(()), |file| project(file, report))
+}
+
+/// Reports what is in force of the project's file.
+fn project(file: &ProjectFile, report: &mut DoctorReport) -> Result<(), CliError> {
+    let path = file.path.display();
+    report.say(&match &file.state {
+        ProjectState::InForce => Finding::ok("config", format!("{path}: read, and in force")),
+        ProjectState::Refused(reason) => {
+            let hint = "what it sets has no effect; put what you want into config.json of the home";
+            Finding::warn("config", format!("{path} is not read: {reason}"), hint)
+        }
+        ProjectState::Withheld { keys, has_changed } => {
+            let why = if *has_changed { "has changed since it was trusted" } else { "is not trusted" };
+            let words = format!("{path} {why}; not in force: {}", keys.join(", "));
+            Finding::warn("config", words, "acpx trust shows what it sets, and allows it")
+        }
+    })
 }
 
 /// Reports unknown keys, of one agent or of all.

@@ -13,10 +13,11 @@ use acpx_core::store::{MemoryStore, real_path};
 
 use super::{DoctorReport, session_with_timeout};
 use crate::agents;
+use crate::config::trust::TrustedFiles;
 use crate::config::{McpFile, ProgramSearch};
 use crate::error::{CliError, NoSessionHelp, cli_hint, login_hint};
 use crate::output::{Finding, memory_words};
-use crate::session::host_locator::HostLocator;
+use crate::session::host_locator::{HostLocator, acpx_home};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, SessionFilter, agent_lives, no_session};
 use crate::session::own_engine::own_engine;
@@ -149,10 +150,12 @@ fn server(record: &Record, server: &McpServerRef, report: &mut DoctorReport) -> 
     };
     let path = env::var_os("PATH");
     let around = ProgramSearch { cwd: record.cwd.as_path(), path: path.as_deref() };
-    let found = McpFile::reload(source.as_path().to_owned()).and_then(|file| match file.only(name) {
-        Some(only) => only.servers(around).map(|_| true),
-        None => Ok(false),
-    });
+    let trusted = TrustedFiles::of(&acpx_home()?);
+    let found =
+        McpFile::reload(source.as_path().to_owned(), &trusted).and_then(|file| match file.only(name) {
+            Some(only) => only.servers(around).map(|_| true),
+            None => Ok(false),
+        });
     match found {
         Ok(true) => report.say(&Finding::ok("MCP server", format!("{name}, from {source}"))),
         Ok(false) => report.say(&Finding::fail(

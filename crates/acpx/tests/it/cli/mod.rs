@@ -22,6 +22,7 @@ mod permission_policies;
 mod permission_requests;
 mod permissions;
 pub(crate) mod processes;
+mod project_file;
 mod prompt;
 mod prune;
 mod queue;

@@ -67,12 +67,12 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
         let message = done.lines().pop().unwrap()["error"]["message"].as_str().unwrap().to_owned();
         (done.failure().0, message, done.code)
     };
-    let problem = "autoDeny must be an array of strings";
+    let problem = "autoDeny must be an array of strings; found a number";
     let inline = failed(&["--permission-policy", r#"{"autoDeny":7}"#]);
     let message = format!("the JSON of --permission-policy is not a policy: {problem}");
     assert_eq!(inline, ("USAGE".to_owned(), message, Some(2)));
     let file = failed(&["--permission-policy", "wrong.json"]);
-    let message = format!("{}: autoDeny[0] must be a non-empty string", wrong.display());
+    let message = format!("{}: autoDeny[0] must be a non-empty string; found a number", wrong.display());
     assert_eq!(file, ("CONFIG_INVALID".to_owned(), message, Some(1)));
     // A path that leads nowhere was mistyped.
     let message = format!("there is no file {}", place.work().join("nowhere.json").display());
@@ -88,7 +88,8 @@ fn invalid_permission_policy_is_reported_with_its_member_before_sending() {
     place.configure(r#"{"permissionPolicy":{"escalate":"x"}}"#);
     let message = failed(&[]).1;
     assert!(
-        message.ends_with("config.json: permissionPolicy.escalate must be an array of strings"),
+        message
+            .ends_with("config.json: permissionPolicy.escalate must be an array of strings; found a string"),
         "{message}"
     );
     // What is started here is stopped by a command that reads it too.

@@ -7,7 +7,8 @@ use super::*;
 use crate::model::{AgentSpec, WrongMember};
 
 fn parse(value: &Value) -> Result<AgentProfile, String> {
-    AgentProfile::try_from(value.clone()).map_err(|error| error.to_string())
+    AgentProfile::try_from(value.clone())
+        .map_err(|error| error.to_string().split("; found ").next().unwrap_or_default().to_owned())
 }
 
 fn of(agent: &AgentSpec, info: Option<&str>) -> Option<&'static str> {

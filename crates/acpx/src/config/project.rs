@@ -1,0 +1,309 @@
+//! The project's configuration, `.acpxrc.json`: where it is found, whether it may be read, and which of its keys hold.
+//!
+//! A cloned repository brings this file, so its author is not the user. Keys that cannot harm hold at once; every other
+//! key, also one that a later version adds, holds only while `acpx trust` has pinned exactly these bytes. The bytes that
+//! are checked are the bytes that are parsed: the file is opened once.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use acpx_core::model::{JsonNode, UnattendedPolicy};
+use acpx_core::store::open_regular_file;
+use serde_json::{Map, Value};
+
+use super::layers::{Layer, Layers};
+use super::trust::{PROJECT_FILE, TrustState, TrustedFiles};
+use super::{Config, ConfigError, KEYS, THE_FILE, members_of, parse_json, wrong_in};
+use crate::agents;
+
+/// Maximum size of the file, far above any real one.
+const LARGEST: u64 = 1 << 20;
+/// Keys that only the home can have: one host serves all projects.
+const OF_HOME: &str = "keepPrograms";
+
+/// A project's file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProjectFile {
+    /// The file in its real directory.
+    pub(crate) path: PathBuf,
+    /// What is used of it.
+    pub(crate) state: ProjectState,
+    /// Keys that mean nothing there.
+    pub(super) unknown: Vec<String>,
+}
+
+/// What is used of a project's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProjectState {
+    /// Nothing: it is not safe to read.
+    Refused(String),
+    /// Everything.
+    InForce,
+    /// Everything but these keys, which need trust.
+    Withheld {
+        /// The keys.
+        keys: Vec<String>,
+        /// Whether the file was trusted with another content.
+        has_changed: bool,
+    },
+}
+
+/// The content of a project's file, before anything is decided about it.
+#[derive(Debug)]
+pub(crate) struct ProjectContent {
+    /// The file in its real directory.
+    pub(crate) path: PathBuf,
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Its members, checked.
+    pub(crate) members: Map<String, Value>,
+}
+
+impl ProjectFile {
+    /// What a person must know about the file, if anything.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let file = self.path.display();
+        match &self.state {
+            ProjectState::InForce => None,
+            ProjectState::Refused(reason) => Some(format!("{file} is not read: {reason}")),
+            ProjectState::Withheld { keys, has_changed } => {
+                let why = if *has_changed { "has changed since it was trusted" } else { "is not trusted" };
+                Some(format!(
+                    "{file} {why}; not in force: {}; to review and allow it: acpx trust",
+                    keys.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// Finds the file for a directory: the nearest one up to the root of the repository, or outside a repository the one in
+/// the directory itself.
+pub(crate) fn find(cwd: &Path) -> Option<PathBuf> {
+    let start = cwd.canonicalize().ok()?;
+    let mut nearest = None;
+    for directory in start.ancestors() {
+        if nearest.is_none() {
+            let file = directory.join(PROJECT_FILE);
+            nearest = file.symlink_metadata().is_ok().then_some(file);
+        }
+        let is_here = nearest.as_ref().and_then(|file| file.parent()) == Some(&*start);
+        if is_here || directory.join(".git").exists() {
+            return nearest;
+        }
+    }
+    None
+}
+
+/// Reads the file if this user, and no other, decides what is in it; otherwise says why not. It is opened once, so what
+/// is checked is what is read.
+pub(crate) fn read(path: &Path, user: u32) -> Result<Vec<u8>, String> {
+    let words = |error: io::Error| error.to_string();
+    let owned = |owner: u32, what: &str| match owner {
+        owner if owner == user => Ok(()),
+        owner => Err(format!("{what} belongs to another user (uid {owner})")),
+    };
+    owned(path.symlink_metadata().map_err(words)?.uid(), "it")?;
+    let file = open_regular_file(path).map_err(words)?;
+    let metadata = file.metadata().map_err(words)?;
+    owned(metadata.uid(), "the file it leads to")?;
+    if metadata.mode() & 0o022 != 0 {
+        return Err(format!("other users can write to it; to change that: chmod go-w {}", quoted(path)));
+    }
+    let directory = path.parent().unwrap_or(path);
+    let mode = directory.metadata().map_err(words)?.mode();
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        return Err("every user can replace it: its directory is writable for all".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(words)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err("it is larger than 1 MiB".to_owned());
+    }
+    Ok(bytes)
+}
+
+fn quoted(path: &Path) -> String {
+    agents::quote(&path.to_string_lossy())
+}
+
+/// Reads and checks the file. A file that is not safe to read gives the reason.
+pub(crate) fn content(path: PathBuf, user: u32) -> Result<Result<ProjectContent, String>, ConfigError> {
+    let bytes = match read(&path, user) {
+        Ok(bytes) => bytes,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let not_text = |_| ConfigError::NotJson { file: path.clone(), problem: "it is not UTF-8".to_owned() };
+    let value = parse_json(&path, std::str::from_utf8(&bytes).map_err(not_text)?)?;
+    Config::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(&path))?;
+    let members = members_of(value);
+    Ok(Ok(ProjectContent { path, bytes, members }))
+}
+
+impl Config {
+    /// This global configuration with what holds of the project's file at this path.
+    pub(super) fn with_project(
+        self,
+        path: PathBuf,
+        trusted: &TrustedFiles,
+        user: u32,
+    ) -> Result<Self, ConfigError> {
+        let content = match content(path.clone(), user)? {
+            Ok(content) => content,
+            Err(reason) => {
+                let state = ProjectState::Refused(reason);
+                return Ok(Self { project: Some(ProjectFile { path, state, unknown: Vec::new() }), ..self });
+            }
+        };
+        let (members, state) = content.in_force(&self, || trusted.state(&content.path, &content.bytes));
+        let unknown = content.members.keys().filter(|key| !is_known(key)).cloned().collect();
+        let project = Some(ProjectFile { path: content.path.clone(), state, unknown });
+        let layer = Layer { file: content.path, is_loaded: true, members };
+        let layers = Layers { project: Some(layer), ..self.layers };
+        let merged = Value::Object(layers.merged());
+        let file = layers.global.file.clone();
+        // Both files were checked on their own, so their merge is right too.
+        let config = Self::read(&JsonNode::root(&merged, THE_FILE)).map_err(wrong_in(&file))?;
+        Ok(Self { layers, project, ..config })
+    }
+}
+
+impl ProjectContent {
+    /// The members that hold over a global configuration, and what is used of the file. Trust is looked up only for a
+    /// file that needs it.
+    pub(super) fn in_force(
+        &self,
+        global: &Config,
+        trust: impl FnOnce() -> TrustState,
+    ) -> (Map<String, Value>, ProjectState) {
+        let known = self.members.iter().filter(|(key, _)| is_known(key));
+        let (harmless, guarded): (Vec<_>, Vec<_>) =
+            known.partition(|(key, value)| is_harmless(key, value, global));
+        let owned = |members: &[(&String, &Value)]| -> Map<String, Value> {
+            members.iter().map(|(key, value)| ((*key).clone(), (*value).clone())).collect()
+        };
+        let mut members = owned(&harmless);
+        if guarded.is_empty() {
+            return (members, ProjectState::InForce);
+        }
+        match trust() {
+            TrustState::Trusted => {
+                members.extend(owned(&guarded));
+                (members, ProjectState::InForce)
+            }
+            state => {
+                let mut keys: Vec<String> = guarded.iter().map(|(key, _)| (*key).clone()).collect();
+                keys.sort();
+                (members, ProjectState::Withheld { keys, has_changed: state == TrustState::Changed })
+            }
+        }
+    }
+}
+
+fn is_known(key: &str) -> bool {
+    KEYS.contains(&key) && key != OF_HOME
+}
+
+/// Whether a value of a project's file can hold without trust: it starts no program, grants nothing, gives no secret
+/// away and takes no protection from the user. Everything that is not listed needs trust.
+fn is_harmless(key: &str, value: &Value, global: &Config) -> bool {
+    match key {
+        "format" | "ttl" | "timeout" | "idleTimeout" | "queueMaxDepth" => true,
+        "disableExec" => value == &Value::Bool(true),
+        "defaultAgent" => value.as_str().is_some_and(|name| {
+            agents::is_built_in(name) || global.agent_names().contains(&agents::canonical(name))
+        }),
+        "nonInteractivePermissions" => {
+            let wanted = value.as_str().and_then(UnattendedPolicy::parse).map(strictness);
+            wanted >= Some(global.unattended.map_or(strictness(UnattendedPolicy::Deny), strictness))
+        }
+        "agents" | "auth" => value.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// How little a policy leaves to the agent: it goes on after a denial, and not after a failure.
+fn strictness(policy: UnattendedPolicy) -> u8 {
+    match policy {
+        UnattendedPolicy::Wait => 0,
+        UnattendedPolicy::Deny => 1,
+        UnattendedPolicy::Fail => 2,
+    }
+}
+
+/// What a file sets, by the path of each value. Values that may be secrets are not shown; commands are.
+pub(crate) fn listing(members: &Map<String, Value>) -> BTreeMap<String, String> {
+    let mut rows = BTreeMap::new();
+    for (key, value) in members.iter().filter(|(key, _)| is_known(key)) {
+        if key == "auth" {
+            hide(key, value, &mut rows);
+        } else {
+            list(key, value, 0, &mut rows);
+        }
+    }
+    rows
+}
+
+/// The members of agents and servers, at this depth, whose values may be secrets. A name at any other depth is one that
+/// the file's author has chosen, and hides nothing.
+const SECRET: (usize, [&str; 2]) = (1, ["env", "headers"]);
+
+fn list(path: &str, value: &Value, depth: usize, rows: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (name, value) in members {
+                let path = format!("{path}.{name}");
+                if depth == SECRET.0 && SECRET.1.contains(&name.as_str()) {
+                    hide(&path, value, rows);
+                } else {
+                    list(&path, value, depth + 1, rows);
+                }
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            for (index, value) in items.iter().enumerate() {
+                list(&format!("{path}[{index}]"), value, depth + 1, rows);
+            }
+        }
+        value => drop(rows.insert(path.to_owned(), without_password(&value.to_string()))),
+    }
+}
+
+/// Adds the names of values, which are the members of an object, or objects with a name.
+fn hide(path: &str, value: &Value, rows: &mut BTreeMap<String, String>) {
+    let mut add = |name: &str| drop(rows.insert(format!("{path}.{name}"), HIDDEN.to_owned()));
+    match value {
+        Value::Object(members) => members.keys().for_each(|name| add(name)),
+        Value::Array(items) => items.iter().filter_map(|item| item.get("name")?.as_str()).for_each(add),
+        _ => {}
+    }
+}
+
+/// Shown in place of a value that may be a secret.
+pub(crate) const HIDDEN: &str = "(not shown)";
+
+/// A text with the password of each URL hidden.
+pub(crate) fn without_password(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let authority = after.find(['/', '"', ' ', '?', '#']).unwrap_or(after.len());
+        let (authority, later) = after.split_at(authority);
+        match authority.rsplit_once('@') {
+            Some((user, host)) if user.contains(':') => {
+                let user = user.split(':').next().unwrap_or_default();
+                shown.extend([user, ":…@", host]);
+            }
+            _ => shown.push_str(authority),
+        }
+        rest = later;
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+mod tests;
