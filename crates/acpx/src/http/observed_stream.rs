@@ -12,16 +12,20 @@ pub(crate) trait StreamObserver: Unpin {
     fn on_read(
         &mut self,
         read: Poll<io::Result<()>>,
-        bytes: usize,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>>;
+        _bytes: usize,
+        _context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        read
+    }
 
     /// A write; a flush or a shutdown writes no bytes.
     fn on_write(
         &mut self,
         written: Poll<io::Result<usize>>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>>;
+        _context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        written
+    }
 }
 
 /// A stream with an observer.
@@ -33,6 +37,10 @@ pub(crate) struct ObservedStream<S, O> {
 impl<S, O> ObservedStream<S, O> {
     pub(crate) fn new(stream: S, observer: O) -> Self {
         Self { stream, observer }
+    }
+
+    pub(crate) fn observer(&self) -> &O {
+        &self.observer
     }
 }
 

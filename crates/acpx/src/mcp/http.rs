@@ -14,7 +14,8 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
@@ -22,16 +23,12 @@ use rmcp::transport::common::http_header::{
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
-use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
+use sse_stream::Sse;
 
 use super::MAX_MESSAGE;
 use super::failure::{CUT, McpFailure};
-use crate::http::client::ByteStream;
-use crate::http::tls;
+use crate::http::client::dial::{DialError, DialTarget, Dialer};
+use crate::http::client::event_stream::events;
 
 /// Maximum length of an error response's body that is read.
 const MAX_REFUSAL: usize = 2048;
@@ -53,10 +50,9 @@ pub(super) struct HttpClient(Arc<McpEndpoint>);
 
 struct McpEndpoint {
     uri: Uri,
-    host: String,
-    port: u16,
-    is_secure: bool,
-    connector: OnceCell<TlsConnector>,
+    /// Host and port, for errors.
+    place: String,
+    client: Client<Dialer, Full<Bytes>>,
 }
 
 impl HttpClient {
@@ -74,7 +70,10 @@ impl HttpClient {
         let host = authority.host();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
         let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        Ok(Self(Arc::new(McpEndpoint { uri, host, port, is_secure, connector: OnceCell::new() })))
+        let place = format!("{host}:{port}");
+        let dialer = Dialer::new(DialTarget { host, port, is_secure, offers_http2: false });
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(dialer);
+        Ok(Self(Arc::new(McpEndpoint { uri, place, client })))
     }
 
     fn request(
@@ -83,17 +82,11 @@ impl HttpClient {
         session: Option<&str>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> request::Builder {
-        let target = &self.0;
-        let path = target.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = Request::builder().method(method).uri(path);
+        let mut request = Request::builder().method(method).uri(self.0.uri.clone());
         if let Some(own) = request.headers_mut() {
             own.extend(headers);
-            // The `Host` header is always ours and overrides a configured one.
-            if let Some(authority) = target.uri.authority()
-                && let Ok(host) = HeaderValue::from_str(authority.as_str())
-            {
-                own.insert(HOST, host);
-            }
+            // The client sets `Host` from the URL, unless a configured one is there.
+            own.remove(HOST);
         }
         match session {
             Some(session) => request.header(HEADER_SESSION_ID, session),
@@ -103,43 +96,15 @@ impl HttpClient {
 
     async fn send(&self, request: request::Builder, body: String) -> HttpAnswer<Response<Incoming>> {
         let unreachable = |problem: &dyn std::fmt::Display| {
-            HttpError::Unreachable(format!("cannot reach {}: {problem}", self.0))
+            let problem = format!("cannot reach {}: {problem}", self.0.place);
+            StreamableHttpError::Client(HttpError::Unreachable(problem))
         };
-        let request = request.body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|error| StreamableHttpError::Client(unreachable(&error)))?;
-        let stream = self.0.connect().await.map_err(StreamableHttpError::Client)?;
-        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) =
-            handshake.map_err(|error| StreamableHttpError::Client(unreachable(&error)))?;
-        // Ends by itself: hyper closes a connection whose response is read to its end or dropped.
-        tokio::spawn(async move { drop(connection.await) });
-        let response = sender.send_request(request).await;
-        response.map_err(|error| StreamableHttpError::Client(unreachable(&error)))
-    }
-}
-
-impl McpEndpoint {
-    async fn connect(&self) -> Result<Box<dyn ByteStream>, HttpError> {
-        let unreachable = |problem: &dyn std::fmt::Display| {
-            HttpError::Unreachable(format!("cannot reach {self}: {problem}"))
-        };
-        let stream =
-            TcpStream::connect((&*self.host, self.port)).await.map_err(|error| unreachable(&error))?;
-        // Small messages: disable Nagle.
-        drop(stream.set_nodelay(true));
-        if !self.is_secure {
-            return Ok(Box::new(stream));
-        }
-        let name = ServerName::try_from(self.host.clone()).map_err(|error| unreachable(&error))?;
-        let connector = self.connector.get_or_try_init(|| async { tls::connector(false) }).await;
-        let connector = connector.map_err(|error| unreachable(&error))?;
-        Ok(Box::new(connector.connect(name, stream).await.map_err(|error| unreachable(&error))?))
-    }
-}
-
-impl std::fmt::Display for McpEndpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(&error))?;
+        let response = self.0.client.request(request).await;
+        response.map_err(|error| match DialError::of(error) {
+            Ok(error) => unreachable(&error),
+            Err(reason) => unreachable(&reason),
+        })
     }
 }
 
@@ -199,7 +164,9 @@ impl StreamableHttpClient for HttpClient {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
             status if !status.is_success() => Err(refused(response).await),
-            _ if is_of(&response, EVENT_STREAM_MIME_TYPE) => Ok(events(response.into_body())),
+            _ if is_of(&response, EVENT_STREAM_MIME_TYPE) => {
+                Ok(events(response.into_body(), MAX_MESSAGE).boxed())
+            }
             _ => Err(StreamableHttpError::UnexpectedContentType(content_type(&response))),
         }
     }
@@ -225,7 +192,10 @@ async fn posted(
     let session =
         response.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     if is_of(&response, EVENT_STREAM_MIME_TYPE) {
-        return Ok(StreamableHttpPostResponse::Sse(events(response.into_body()), session));
+        return Ok(StreamableHttpPostResponse::Sse(
+            events(response.into_body(), MAX_MESSAGE).boxed(),
+            session,
+        ));
     }
     if !is_request {
         // Servers reply to notifications in many ways; accept any success.
@@ -270,51 +240,13 @@ fn is_of(response: &Response<Incoming>, kind: &str) -> bool {
     content_type(response).is_some_and(|found| found.starts_with(kind))
 }
 
-/// The event stream of a body. An event that is too long ends it.
-fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
-    let mut length = EventLength::default();
-    let bytes = body.into_data_stream().map(move |chunk| {
-        let chunk = chunk.map_err(std::io::Error::other)?;
-        match length.add(&chunk) {
-            Some(()) => Ok(chunk),
-            None => Err(std::io::Error::other("an event is too long")),
-        }
-    });
-    SseStream::from_bytes_stream(bytes).boxed()
-}
-
-/// Number of bytes in the current event.
-#[derive(Default)]
-struct EventLength {
-    event: usize,
-    line: usize,
-}
-
-impl EventLength {
-    /// Counts bytes; `None` once an event is too long.
-    fn add(&mut self, bytes: &[u8]) -> Option<()> {
-        for byte in bytes {
-            match byte {
-                b'\r' => {}
-                b'\n' if self.line == 0 => self.event = 0,
-                b'\n' => self.line = 0,
-                _ => {
-                    self.line += 1;
-                    self.event += 1;
-                }
-            }
-        }
-        (self.event <= MAX_MESSAGE).then_some(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
 
     use super::*;
@@ -360,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_url_is_http_has_a_host_and_carries_no_credentials() {
-        let place = |url: &str| HttpClient::new(url).map(|client| client.0.to_string());
+        let place = |url: &str| HttpClient::new(url).map(|client| client.0.place.clone());
         assert_eq!(place("http://127.0.0.1:7/mcp"), Ok("127.0.0.1:7".to_owned()));
         assert_eq!(place("https://a.example/mcp?key=k"), Ok("a.example:443".to_owned()));
         assert_eq!(place("http://[::1]/"), Ok("::1:80".to_owned()));
@@ -368,18 +300,5 @@ mod tests {
             let failure = place(url).unwrap_err();
             assert!(matches!(failure, McpFailure::Url(_)) && !failure.to_string().contains("word"), "{url}");
         }
-    }
-
-    #[test]
-    fn events_are_bounded_one_by_one() {
-        let mut length = EventLength::default();
-        let half = vec![b'x'; MAX_MESSAGE / 2 + 1];
-        for _ in 0..4 {
-            assert_eq!(length.add(&half), Some(()));
-            assert_eq!(length.add(b"\r\n\r\n"), Some(()));
-        }
-        assert_eq!(length.add(&half), Some(()));
-        assert_eq!(length.add(b"\n"), Some(()), "a line is not an event");
-        assert_eq!(length.add(&half), None);
     }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use acpx_core::acp::session_of;
 use acpx_core::sync::Lock;
 use acpx_core::wire::{Body as RpcBody, Peer, RpcId, RpcMessage};
+use bytes::Bytes;
+use futures_util::StreamExt;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming as Body;
 use hyper::header::HeaderValue;
@@ -17,9 +19,12 @@ use hyper::{Method, Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tower_http::BoxError;
+use tower_http::timeout::{TimeoutBody, TimeoutError};
 
-use super::super::{CONNECTION, SESSION, as_line, longest_line};
-use super::pool::{RelayRequest, RelayResponse, RequestConnection};
+use super::super::{CONNECTION, ENVELOPE, SESSION, as_line, longest_line};
+use super::event_stream::{EventError, EventTooLong, body_error, events};
+use super::requests::RelayRequest;
 use super::{CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
 
 /// Maximum length of a refusal's body that is shown.
@@ -93,7 +98,6 @@ impl Relay {
         let response = self
             .ask(RelayRequest { method: Method::POST, headers: &[], body: first.line().to_string() })
             .await?;
-        let response = response.response;
         if response.status() != StatusCode::OK {
             return Err(self.refused(response).await);
         }
@@ -102,6 +106,14 @@ impl Relay {
         let body = body.map_err(|error| self.foreign(&error))?.to_bytes();
         let answer = std::str::from_utf8(&body).map_err(|error| self.foreign(&error))?;
         Ok((connection, as_line(answer)))
+    }
+
+    fn broken_stream(&self, error: &EventError) -> RelayError {
+        match body_error(error) {
+            Some(error) if error.is::<TimeoutError>() => self.lost(&"nothing was received for too long"),
+            Some(error) if !error.is::<EventTooLong>() => self.lost(&error),
+            _ => self.foreign(error),
+        }
     }
 
     async fn refused(&self, response: Response<Body>) -> RelayError {
@@ -143,7 +155,7 @@ impl RelayConnection<'_> {
         let headers = self.headers(session.as_deref())?;
         let request =
             RelayRequest { method: Method::POST, headers: &headers, body: message.line().to_string() };
-        let RelayResponse { response, .. } = self.relay.ask(request).await?;
+        let response = self.relay.ask(request).await?;
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::OK => Ok(()),
             _ => Err(self.relay.refused(response).await),
@@ -159,7 +171,7 @@ impl RelayConnection<'_> {
         }
         let headers = self.headers(session.as_deref())?;
         let request = RelayRequest { method: Method::GET, headers: &headers, body: String::new() };
-        let RelayResponse { response, line } = self.relay.ask(request).await?;
+        let response = self.relay.ask(request).await?;
         if response.status() != StatusCode::OK {
             return Err(self.relay.refused(response).await);
         }
@@ -168,7 +180,6 @@ impl RelayConnection<'_> {
             peer: self.peer.clone(),
             begins: self.begins.clone(),
             new_sessions: self.new_sessions.clone(),
-            _line: line,
         };
         self.streams.spawn(stream.forward(response.into_body(), session));
         Ok(())
@@ -211,31 +222,25 @@ struct RelayStreamReader {
     peer: Peer,
     begins: SessionStartRequests,
     new_sessions: mpsc::Sender<String>,
-    /// The stream's own connection, if it has one.
-    _line: Option<RequestConnection>,
 }
 
 impl RelayStreamReader {
     /// Forwards events to the local side. A session's stream may end with its session; the connection's stream may not.
     async fn forward<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
     where
-        B: hyper::body::Body<Data = bytes::Bytes>,
-        B::Error: std::fmt::Display,
+        B: hyper::body::Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
     {
-        let mut body = std::pin::pin!(body);
-        let mut events = Events::default();
-        let silent = |_| self.relay.lost(&"nothing was received for too long");
-        while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(silent)? {
-            let frame = frame.map_err(|error| self.relay.lost(&error))?;
-            let Some(bytes) = frame.data_ref() else { continue };
-            for event in events.take(bytes).map_err(|error| self.relay.foreign(&error))? {
-                let line = as_line(&event);
-                if let Some(session) = self.begins.begun(&line) {
-                    drop(self.new_sessions.send(session).await);
-                }
-                // A closed local side also ends the loop that reads from it.
-                drop(self.peer.send(line).await);
+        let body = TimeoutBody::new(SILENCE, body);
+        let mut events = std::pin::pin!(events(body, longest_line() + ENVELOPE));
+        while let Some(event) = events.next().await {
+            let Some(data) = event.map_err(|error| self.relay.broken_stream(&error))?.data else { continue };
+            let line = as_line(&data);
+            if let Some(session) = self.begins.begun(&line) {
+                drop(self.new_sessions.send(session).await);
             }
+            // A closed local side also ends the loop that reads from it.
+            drop(self.peer.send(line).await);
         }
         session.ok_or_else(|| self.relay.lost(&""))
     }
@@ -284,80 +289,6 @@ impl Cookies {
     }
 }
 
-/// The incomplete line and event so far.
-#[derive(Debug, Default)]
-pub(super) struct Events {
-    line: Vec<u8>,
-    data: Option<String>,
-}
-
-/// An event is longer than any message may be, or no text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than any message may be, or no text")]
-pub(super) struct BadEvent;
-
-impl Events {
-    /// The data of the events that these bytes complete.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<String>, BadEvent> {
-        let mut complete = Vec::new();
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if self.line.len() + self.data.as_ref().map_or(0, String::len) > 2 * longest_line() {
-                return Err(BadEvent);
-            }
-            if part.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.line);
-                complete.extend(self.line(&line)?);
-            }
-        }
-        Ok(complete)
-    }
-
-    fn line(&mut self, line: &[u8]) -> Result<Option<String>, BadEvent> {
-        let line = std::str::from_utf8(line).map_err(|_| BadEvent)?;
-        let line = line.trim_end_matches(['\r', '\n']);
-        if line.is_empty() {
-            return Ok(self.data.take());
-        }
-        if let Some(data) = line.strip_prefix("data:") {
-            let data = data.strip_prefix(' ').unwrap_or(data);
-            match &mut self.data {
-                Some(before) => {
-                    before.push('\n');
-                    before.push_str(data);
-                }
-                None => self.data = Some(data.to_owned()),
-            }
-        }
-        Ok(None)
-    }
-}
-
-#[cfg(test)]
-mod sse_tests {
-    use super::*;
-
-    #[test]
-    fn events_are_whole_however_their_bytes_come() {
-        let stream = "data: {\"a\":1}\n\n:\n\nevent: message\r\ndata:{\ndata: }\r\nid: 7\r\n\r\ndata: half";
-        for size in 1..stream.len() {
-            let mut events = Events::default();
-            let told: Vec<String> =
-                stream.as_bytes().chunks(size).flat_map(|bytes| events.take(bytes).unwrap()).collect();
-            assert_eq!(told, ["{\"a\":1}", "{\n}"]);
-        }
-    }
-
-    #[test]
-    fn invalid_utf8_or_endless_event_is_an_error() {
-        assert_eq!(Events::default().take(b"data: \xff\n\n"), Err(BadEvent));
-        let mut events = Events::default();
-        let endless = vec![b'x'; longest_line()];
-        let told: Result<Vec<_>, _> = (0..3).map(|_| events.take(&endless)).collect();
-        assert_eq!(told, Err(BadEvent));
-    }
-}
-
 #[cfg(test)]
 mod cookies_tests {
     use super::*;
@@ -382,7 +313,6 @@ mod cookies_tests {
 #[cfg(test)]
 mod tests {
     use acpx_core::wire::{InboundStream, WireLimits, memory};
-    use bytes::Bytes;
     use futures_util::stream;
     use http_body_util::StreamBody;
     use hyper::body::Frame;
@@ -396,16 +326,7 @@ mod tests {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let ((peer, _), (_, heard)) = memory(WireLimits::default());
         let (new_sessions, _) = mpsc::channel(BEGUN);
-        (
-            RelayStreamReader {
-                relay,
-                peer,
-                begins: SessionStartRequests::default(),
-                new_sessions,
-                _line: None,
-            },
-            heard,
-        )
+        (RelayStreamReader { relay, peer, begins: SessionStartRequests::default(), new_sessions }, heard)
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,8 +4,10 @@
 //! connection ends the agent, and the session is restored with a new one.
 
 mod chunked_body;
+pub(crate) mod dial;
+pub(crate) mod event_stream;
 mod http;
-mod pool;
+mod requests;
 mod websocket;
 
 use std::path::PathBuf;
@@ -18,15 +20,13 @@ use acpx_core::protocol::HostError;
 use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
 use hyper::StatusCode;
+use hyper_util::client::legacy::Client;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::{TlsConnector, rustls};
 
-use self::pool::RequestConnection;
+use self::chunked_body::ChunkedBody;
+use self::dial::{DialError, DialTarget, Dialer};
 use super::address::{Address, Transport};
 use super::{limits, tls};
 use http::Cookies;
@@ -172,17 +172,12 @@ fn with_detail(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 
-/// A byte stream to the other machine, secured or not.
-pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
-
 /// Connects to an agent on another machine.
 pub(crate) struct Relay {
     address: Address,
     token: Option<String>,
-    /// TLS configuration, loaded on first use.
-    connector: OnceCell<TlsConnector>,
-    line: Mutex<Option<RequestConnection>>,
+    dialer: Dialer,
+    client: Client<Dialer, ChunkedBody>,
     cookies: Lock<Cookies>,
 }
 
@@ -248,8 +243,15 @@ impl RelayConnector {
 impl Relay {
     /// Creates a relay to an address; `token` authenticates it there.
     pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
-        let (connector, line, cookies) = (OnceCell::new(), Mutex::default(), Lock::default());
-        Arc::new(Self { address, token, connector, line, cookies })
+        let dialer = Dialer::new(DialTarget {
+            host: address.host().to_owned(),
+            port: address.port(),
+            is_secure: address.is_secure,
+            // A WebSocket needs HTTP/1.
+            offers_http2: address.transport == Transport::Http,
+        });
+        let client = requests::client(dialer.clone());
+        Arc::new(Self { address, token, dialer, client, cookies: Lock::default() })
     }
 
     /// Relays lines until the local side closes.
@@ -271,32 +273,13 @@ impl Relay {
         }
     }
 
-    /// Opens a connection; the flag is true if it speaks HTTP/2.
-    async fn connect(&self) -> Result<(Box<dyn ByteStream>, bool), RelayError> {
-        let (host, port) = (self.address.host(), self.address.port());
-        let unreachable = |source| RelayError::Unreachable { address: self.address(), source };
-        let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
-        // Messages are small and latency-sensitive, so do not batch them.
-        drop(stream.set_nodelay(true));
-        if !self.address.is_secure {
-            return Ok((Box::new(stream), false));
+    fn undialed(&self, error: DialError) -> RelayError {
+        let address = self.address();
+        match error {
+            DialError::Unreachable(source) => RelayError::Unreachable { address, source },
+            DialError::Untrusted(source) => RelayError::Untrusted { address, source },
+            DialError::Tls(error) => RelayError::Tls(error),
         }
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-        let is_http = self.address.transport == Transport::Http;
-        let connector = self.connector.get_or_try_init(|| async { tls::connector(is_http) }).await?;
-        let secured = self.in_time(connector.connect(name, stream)).await?;
-        let secured = secured.map_err(|source| {
-            let reason = source.get_ref().and_then(|reason| reason.downcast_ref::<rustls::Error>());
-            match reason {
-                Some(rustls::Error::InvalidCertificate(_)) => {
-                    RelayError::Untrusted { address: self.address(), source }
-                }
-                _ => unreachable(source),
-            }
-        })?;
-        let is_http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((Box::new(secured), is_http2))
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, RelayError> {

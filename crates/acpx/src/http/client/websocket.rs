@@ -13,7 +13,8 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use super::super::frames::{self, FROM_SERVER, FrameEvent, FrameSendError, Socket, config};
-use super::{ByteStream, CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
+use super::dial::DialedStream;
+use super::{CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
 use crate::http::limits::ReceiveBudget;
 use crate::http::observed_stream::ObservedStream;
 
@@ -39,8 +40,9 @@ impl Relay {
         Ok(())
     }
 
-    async fn upgraded(&self, load: &Arc<ReceiveBudget>) -> Result<Socket<Box<dyn ByteStream>>, RelayError> {
-        let stream = ObservedStream::new(self.connect().await?.0, Arc::clone(load));
+    async fn upgraded(&self, load: &Arc<ReceiveBudget>) -> Result<Socket<DialedStream>, RelayError> {
+        let stream = self.in_time(self.dialer.dial()).await?.map_err(|error| self.undialed(error))?;
+        let stream = ObservedStream::new(stream, Arc::clone(load));
         // The stream is already encrypted, so the request inside it is a plain `ws:` one.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
         let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
@@ -69,7 +71,7 @@ impl Relay {
     /// Forwards received messages to the local side until the connection ends.
     async fn forward(
         &self,
-        mut source: SplitStream<Socket<Box<dyn ByteStream>>>,
+        mut source: SplitStream<Socket<DialedStream>>,
         load: &ReceiveBudget,
         peer: &Peer,
     ) -> RelayError {
