@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ..EngineSettings::default()
                 },
                 server_file: Arc::new(servers_of),
+                usage_limits: Arc::new(acpx_core::model::SpendingLimits::default),
                 name_of: |_| None,
             };
             be_the_host(setup, lock)

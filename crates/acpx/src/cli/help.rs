@@ -14,6 +14,7 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["set-mode"], &["model", "mcp_config", "add_dir"]),
     (&["set"], &["model", "mcp_config", "add_dir"]),
     (&["status"], READING),
+    (&["usage"], READING),
     (&["sessions", "new"], &[]),
     (&["sessions", "ensure"], &[]),
     (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
@@ -44,13 +45,15 @@ const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", 
 const WITH_TURNS: [&[&str]; 3] = [&["exec"], &["serve"], &["acp"]];
 
 /// The flags of turns.
-const OF_A_TURN: [&str; 6] = [
+const OF_A_TURN: [&str; 8] = [
     "approve_all",
     "approve_reads",
     "deny_all",
     "non_interactive_permissions",
     "permission_policy",
     "idle_timeout",
+    "max_cost",
+    "max_tokens",
 ];
 
 /// The grammar, or the verbs on a path, with help texts that name only the flags that each verb uses.

@@ -14,6 +14,7 @@ use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::SessionsCommand;
 use super::usage::UsageError;
+use super::usage_report::UsageArgs;
 use super::verbs::{AcpArgs, CancelArgs, HostCommand, SchemaArgs, TourArgs, Verb, WordArgs};
 
 /// A command with its options.
@@ -54,6 +55,7 @@ pub(crate) enum CliCommand {
     /// `cancel`, of a prompt or of the running turn.
     Cancel(CancelArgs),
     Set(SetCommand),
+    Usage(UsageArgs),
     Status,
     /// `attach`.
     Attach,
@@ -234,6 +236,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
             let change = SetAction::read(args.value, args.forget);
             CliCommand::Set(SetCommand { option: Some(args.key), change })
         }
+        Verb::Usage(args) => CliCommand::Usage(args),
         Verb::Cancel(args) => CliCommand::Cancel(args),
         Verb::Status => CliCommand::Status,
         Verb::Attach => CliCommand::Attach,

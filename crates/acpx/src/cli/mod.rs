@@ -22,6 +22,7 @@ mod requested_format;
 mod scan;
 mod sessions;
 mod usage;
+mod usage_report;
 mod verbs;
 
 use clap::FromArgMatches;
@@ -36,7 +37,8 @@ pub(crate) use self::invocation::{
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::near_verb::NearVerb;
 pub(crate) use self::options::{
-    ColorMode, Format, OutputArgs, SessionArgs, SetupArgs, seconds_to_idle_time, seconds_to_limit,
+    ColorMode, DEFAULT_CURRENCY, Format, OutputArgs, SessionArgs, SetupArgs, seconds_to_idle_time,
+    seconds_to_limit,
 };
 pub(crate) use self::pending::AnswerArgs;
 pub(crate) use self::prune::PruneArgs;
@@ -48,6 +50,7 @@ pub(crate) use self::sessions::{
     ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
 };
 pub(crate) use self::usage::{UsageError, nearest};
+pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy};
 pub(crate) use self::verbs::{HostCommand, SchemaArgs, TourArgs};
 
 use self::invocation::SharedFlags;

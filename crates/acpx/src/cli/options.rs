@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::model::{
-    LoginPolicy, PermissionMode, ProtocolVersion, SetupOptions, SystemPrompt, UnattendedPolicy,
+    Budget, LoginPolicy, Money, PermissionMode, ProtocolVersion, SetupOptions, SpendingLimits, SystemPrompt,
+    UnattendedPolicy,
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use super::usage::UsageError;
 
 /// Maximum time limit in seconds: a 32-bit count of milliseconds.
 const LONGEST: f64 = 2_147_483.647;
+
+/// The currency of a limit that names none.
+pub(crate) const DEFAULT_CURRENCY: &str = "USD";
 
 const SHARED: &str = "Shared flags";
 
@@ -245,6 +249,12 @@ pub(crate) struct SessionArgs {
     /// Cancel the turn after this many seconds without output, unless the agent waits for an answer
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = SHARED)]
     pub(crate) idle_timeout: Option<Duration>,
+    /// Cancel a turn that costs more, and refuse one once its session has: 0.50, 5/session, 0.5EUR,5EUR/session
+    #[arg(long, value_name = "LIMIT", value_parser = cost_limits, help_heading = SHARED, long_help = MAX_COST_HELP)]
+    pub(crate) max_cost: Option<SpendingLimits>,
+    /// Cancel a turn that uses more tokens, and refuse one once its session has: 200k, 5M/session
+    #[arg(long, value_name = "LIMIT", value_parser = token_limits, help_heading = SHARED, long_help = MAX_TOKENS_HELP)]
+    pub(crate) max_tokens: Option<SpendingLimits>,
     /// Keep an idle agent running for this many seconds; 0 is forever [default: 300, or forever if it cannot restore sessions]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = SHARED)]
     pub(crate) ttl: Option<Duration>,
@@ -264,6 +274,27 @@ pub(crate) struct SessionArgs {
     pub(crate) setup: SetupArgs,
 }
 
+const MAX_COST_HELP: &str = "\
+Cancel a turn that costs more than this, and refuse a prompt once its session has cost it
+
+  --max-cost 0.50           for the turn
+  --max-cost 5/session      for all turns of the session
+  --max-cost 0.5,5/session  both
+  --max-cost 4EUR           in another currency than USD
+
+The cost is what the agent reports. A limit that cannot be enforced, because the agent reports no cost or another
+currency, is reported once.";
+
+const MAX_TOKENS_HELP: &str = "\
+Cancel a turn that uses more tokens than this, and refuse a prompt once its session has used them
+
+  --max-tokens 200k           for the turn
+  --max-tokens 5M/session     for all turns of the session
+  --max-tokens 200k,5M/session
+
+Agents report the tokens of a turn at its end. While it runs, acpx knows the size of the context: a turn uses at least
+that many.";
+
 impl SessionArgs {
     /// Refuses flags that exclude each other. Whether the format is JSON is known only with the configuration.
     pub(super) fn check(&self) -> Result<(), UsageError> {
@@ -279,6 +310,12 @@ impl SessionArgs {
     /// The rules for single tools, as JSON or a file.
     pub(crate) fn tool_policy(&self) -> Option<&str> {
         self.policy.permission_policy.as_deref().or(self.policy.policy.as_deref())
+    }
+
+    /// The limits of cost and tokens.
+    pub(crate) fn spending(&self) -> SpendingLimits {
+        let cost = self.max_cost.clone().unwrap_or_default();
+        self.max_tokens.as_ref().map_or(cost.clone(), |tokens| cost.or(tokens))
     }
 
     /// What happens to a permission request that no client can answer.
@@ -314,6 +351,54 @@ pub(crate) fn seconds_to_limit(seconds: f64) -> Option<Duration> {
 /// An idle time in seconds; 0 means forever.
 pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
     (0.0..=LONGEST).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// Limits as typed: one for the turn, one for the session, or both.
+fn limits<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<[Option<T>; 2]> {
+    let mut limits = [None, None];
+    for part in text.split(',') {
+        let (amount, scope) = part.split_once('/').unwrap_or((part, "turn"));
+        let index = match scope {
+            "turn" => 0,
+            "session" => 1,
+            _ => return None,
+        };
+        if limits[index].replace(read(amount)?).is_some() {
+            return None;
+        }
+    }
+    Some(limits)
+}
+
+fn cost_limits(text: &str) -> Result<SpendingLimits, String> {
+    let money = |text: &str| {
+        let (amount, currency) =
+            text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
+        let currency =
+            if currency.is_empty() { DEFAULT_CURRENCY.to_owned() } else { currency.to_uppercase() };
+        Money::of(amount.parse().ok()?, currency).filter(|money| money.nanos > 0)
+    };
+    let [turn, session] = limits(text, money)
+        .ok_or("expected an amount above 0, such as 0.50, 5/session, 4EUR or 0.5,5/session")?
+        .map(|cost| Budget { cost, tokens: None });
+    Ok(SpendingLimits { turn, session })
+}
+
+fn token_limits(text: &str) -> Result<SpendingLimits, String> {
+    let count = |text: &str| {
+        let (number, unit) = text.split_at(text.trim_end_matches(['k', 'K', 'M']).len());
+        let unit = match unit {
+            "" => 1,
+            "k" | "K" => 1000,
+            "M" => 1_000_000,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).filter(|count| *count > 0)
+    };
+    let [turn, session] = limits(text, count)
+        .ok_or("expected a number of tokens above 0, such as 200k, 5M/session or 200k,5M/session")?
+        .map(|tokens| Budget { cost: None, tokens });
+    Ok(SpendingLimits { turn, session })
 }
 
 fn protocol(text: &str) -> Result<ProtocolVersion, String> {

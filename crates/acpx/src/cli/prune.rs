@@ -70,7 +70,7 @@ fn number_and_unit(text: &str) -> Option<(u64, String)> {
 }
 
 /// Parses an age: days without a unit.
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     const HOUR: u64 = 3600;
     let read = number_and_unit(text).and_then(|(number, unit)| {
         let unit = match unit.as_str() {

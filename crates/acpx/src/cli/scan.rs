@@ -15,7 +15,7 @@ use crate::agents;
 /// Verbs that may follow an agent's name.
 const AGENT_VERBS: &[&str] = &[
     "prompt", "attach", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve",
-    "doctor",
+    "doctor", "usage",
 ];
 /// Verbs without an agent.
 const ROOT_VERBS: &[&str] =

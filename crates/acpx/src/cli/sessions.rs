@@ -298,7 +298,7 @@ fn session_id(text: &str) -> Result<AcpSessionId, String> {
 }
 
 /// Parses a count.
-fn count<N: FromStr>(text: &str) -> Result<N, String> {
+pub(super) fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }
 

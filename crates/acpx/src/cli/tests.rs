@@ -6,7 +6,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use acpx_core::model::{
-    Fallback, LoginPolicy, ProtocolVersion, RequestId, SessionName, UnattendedPolicy, WakeOptions,
+    Budget, Fallback, LoginPolicy, Money, ProtocolVersion, RequestId, SessionName, SpendingLimits,
+    UnattendedPolicy, WakeOptions,
 };
 use proptest::prelude::*;
 
@@ -184,6 +185,11 @@ fn every_verb_parses_with_and_without_an_agent() {
         (&["--agent", "x", "status"], AgentChoice::Line("x".into()), "Status"),
         (&["claude", "cancel"], named("claude"), "Cancel(CancelArgs { request: None })"),
         (
+            &["claude", "usage", "--by", "agent", "--since", "1h"],
+            named("claude"),
+            "Usage(UsageArgs { by: Agent, since: Some(Ago(3600s)), until: None, limit: None })",
+        ),
+        (
             &["claude", "sessions"],
             named("claude"),
             "Sessions(List(ListArgs { local: false, remote: false, cursor: None, filter_cwd: None, limit: None }))",
@@ -327,6 +333,9 @@ fn flags_mean_the_same_at_every_position() {
         "/more",
         "--add-dir=less",
         "--json-strict",
+        "--max-cost",
+        "0.50,4eur/session",
+        "--max-tokens=200k/session",
     ];
     let expected = CliOptions {
         agent: named("claude"),
@@ -343,6 +352,14 @@ fn flags_mean_the_same_at_every_position() {
             },
             timeout: Some(Duration::from_millis(1500)),
             idle_timeout: Some(Duration::from_millis(500)),
+            max_cost: Some(SpendingLimits {
+                turn: Budget { cost: Money::of(0.5, "USD"), tokens: None },
+                session: Budget { cost: Money::of(4.0, "EUR"), tokens: None },
+            }),
+            max_tokens: Some(SpendingLimits {
+                session: Budget { cost: None, tokens: Some(200_000) },
+                ..SpendingLimits::default()
+            }),
             ttl: Some(Duration::ZERO),
             protocol: Some(ProtocolVersion::V2),
             model: Some("opus".to_owned()),

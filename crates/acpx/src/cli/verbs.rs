@@ -16,6 +16,7 @@ use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::{NamedArgs, SessionsCommand, sessions};
 use super::usage::UsageError;
+use super::usage_report::UsageArgs;
 
 const USAGE: &str = "\
 acpx [AGENT] [FLAGS] [WORDS]...
@@ -103,6 +104,7 @@ pub(super) const VERBS: &[(&str, Build)] = &[
         of_verbs(QueueCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
     }),
     ("sessions", sessions),
+    ("usage", |command, _| session::<UsageArgs, ()>(command)),
     ("acp", |command, _| session::<AcpArgs, ()>(command)),
     ("auth", |command, _| session::<AuthArgs, ()>(command)),
     ("serve", |command, _| session::<ServeArgs, ()>(command)),
@@ -195,6 +197,7 @@ pub(super) enum Verb {
     Queue(QueueCommand),
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    Usage(UsageArgs),
     Acp(AcpArgs),
     Auth(AuthArgs),
     Serve(ServeArgs),

@@ -10,7 +10,7 @@ use acpx_core::engine::EngineSettings;
 use acpx_core::home::{HostLock, HostPaths};
 use acpx_core::host;
 use acpx_core::host::{ClientTimeouts, HostSetup};
-use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::model::{McpServer, SpendingLimits, Timestamp};
 use acpx_core::protocol::HostError;
 use acpx_core::tools::{SweepReport, SweptProcess};
 use serde::Deserialize;
@@ -175,6 +175,7 @@ fn be_the_host(paths: &HostPaths) -> ExitCode {
 }
 
 fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
+    let config = Config::load(paths.home())?;
     let setup = HostSetup {
         paths: paths.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -182,7 +183,7 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
         client_timeouts: ClientTimeouts::default(),
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
-            keep_programs: Config::load(paths.home())?.keep_programs.into(),
+            keep_programs: config.keep_programs.into(),
             relay: relay(),
             ..EngineSettings::default()
         },
@@ -190,6 +191,7 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
             let home = paths.home().to_owned();
             Arc::new(move |file, text, around| servers_of(&home, file, text, around))
         },
+        usage_limits: usage_limits(paths.home(), config.spending),
         name_of: crate::agents::name_of,
     };
     block_on(async {
@@ -207,6 +209,12 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
         };
         host::run(setup, lock, ready).await.map_err(CliError::from)
     })
+}
+
+/// The limits of usage in the configuration as it is then, or as it was if it cannot be read.
+fn usage_limits(home: &Path, first: SpendingLimits) -> Arc<dyn Fn() -> SpendingLimits + Send + Sync> {
+    let home = home.to_owned();
+    Arc::new(move || Config::load(&home).map_or_else(|_| first.clone(), |config| config.spending))
 }
 
 /// The servers of a file: of `--mcp-config`, or of the configuration, which has the same member. A project's file that has

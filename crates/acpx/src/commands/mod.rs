@@ -25,6 +25,7 @@ mod status;
 mod token;
 mod tour;
 mod trust;
+mod usage;
 mod wait_reason;
 
 use std::process::ExitCode;
@@ -106,6 +107,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             Some(request) => cancel::by_id(request, &context.found()?),
             None => cancel::run(&context.found()?),
         },
+        CliCommand::Usage(args) => usage::run(&context.of_any_agent()?, &options, &args),
         CliCommand::Set(set) => set::run(&set, &context.settings()?),
         CliCommand::Host(command) => return host::run(command, options.flags.output, config),
         CliCommand::Sessions(command) => return sessions::run(command, &context),

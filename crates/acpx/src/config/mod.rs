@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentProfile, JsonNode, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, UnattendedPolicy,
-    WrongMember,
+    AgentProfile, Budget, JsonNode, LoginPolicy, Money, PermissionMode, ProtocolVersion, SpendingLimits,
+    ToolPolicy, UnattendedPolicy, WrongMember,
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
@@ -37,7 +37,7 @@ use self::credentials::Credentials;
 use self::layers::{Layer, Layers};
 use self::project::ProjectFile;
 use self::trust::TrustedFiles;
-use crate::cli::{Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit};
+use crate::cli::{DEFAULT_CURRENCY, Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit};
 
 /// The validated content of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) timeout: Option<Duration>,
     /// How long an agent may be silent in a turn.
     pub(crate) idle_timeout: Option<Duration>,
+    /// What a turn and its session may use.
+    pub(crate) spending: SpendingLimits,
     /// The output format.
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
@@ -78,7 +80,7 @@ pub(crate) struct Config {
 }
 
 /// All known keys, including `queueMaxDepth`, which only npm acpx uses.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 17] = [
     "defaultAgent",
     "defaultPermissions",
     "nonInteractivePermissions",
@@ -86,6 +88,8 @@ const KEYS: [&str; 15] = [
     "ttl",
     "timeout",
     "idleTimeout",
+    "maxCost",
+    "maxTokens",
     "format",
     "disableExec",
     "keepPrograms",
@@ -142,6 +146,10 @@ impl Config {
             ttl: members.read("ttl", ttl)?,
             timeout: members.read("timeout", timeout)?.flatten(),
             idle_timeout: members.read("idleTimeout", timeout)?.flatten(),
+            spending: members
+                .read("maxCost", max_cost)?
+                .unwrap_or_default()
+                .or(&members.read("maxTokens", max_tokens)?.unwrap_or_default()),
             format: members.read("format", format)?,
             disable_exec: members.read("disableExec", JsonNode::boolean)?.unwrap_or(false),
             keep_programs: members.read("keepPrograms", JsonNode::words)?.unwrap_or_default(),
@@ -326,6 +334,27 @@ fn format(node: &JsonNode<'_>) -> Result<Format, WrongMember> {
 fn ttl(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
     let seconds = node.value().as_f64().and_then(seconds_to_idle_time);
     seconds.ok_or_else(|| node.wrong("a number of seconds, 0 or more"))
+}
+
+/// Limits of cost: amounts for the turn and the session, and their currency.
+fn max_cost(node: &JsonNode<'_>) -> Result<SpendingLimits, WrongMember> {
+    let members = node.object("an object with turn, session and currency")?;
+    let currency = members.read("currency", JsonNode::word)?.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned());
+    let budget = |scope| {
+        let cost = members.read(scope, |node| {
+            let cost = node.value().as_f64().and_then(|amount| Money::of(amount, currency.as_str()));
+            cost.filter(|cost| cost.nanos > 0).ok_or_else(|| node.wrong("an amount above 0"))
+        })?;
+        Ok(Budget { cost, tokens: None })
+    };
+    Ok(SpendingLimits { turn: budget("turn")?, session: budget("session")? })
+}
+
+/// Limits of tokens, for the turn and the session.
+fn max_tokens(node: &JsonNode<'_>) -> Result<SpendingLimits, WrongMember> {
+    let members = node.object("an object with turn and session")?;
+    let budget = |scope| Ok(Budget { cost: None, tokens: members.read(scope, positive_integer)? });
+    Ok(SpendingLimits { turn: budget("turn")?, session: budget("session")? })
 }
 
 /// `null` means no limit.

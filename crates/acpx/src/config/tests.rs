@@ -49,6 +49,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
+        "maxCost": {"turn": 0.5, "session": 5}, "maxTokens": {"session": 100},
         "keepPrograms": ["tmux: server"], "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
     let layers = parse(text).unwrap().layers;
@@ -62,6 +63,10 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
         idle_timeout: Some(Duration::from_millis(500)),
+        spending: SpendingLimits {
+            turn: Budget { cost: Money::of(0.5, "USD"), tokens: None },
+            session: Budget { cost: Money::of(5.0, "USD"), tokens: Some(100) },
+        },
         format: Some(Format::Json),
         disable_exec: true,
         keep_programs: vec!["tmux: server".to_owned()],

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::sanitize::on_one_line;
 use super::style::Style;
-use super::table::{Cell, Column, Fit, Table};
+use super::table::{Align, Cell, Column, Fit, Table};
 use super::{Console, columns, json_line};
 use crate::cli::Format;
 use crate::config::layers::ConfigOrigin;
@@ -101,7 +101,7 @@ impl ShownSetting {
 /// Writes the settings: a table for a person, or else JSON as npm acpx writes it.
 pub(crate) fn config(config: &ShownConfig, console: &mut Console<'_>) -> io::Result<()> {
     if console.mode.is_text_on_terminal() {
-        let column = |title, fit| Column { title, fit, rank: 0 };
+        let column = |title, fit| Column { title, fit, align: Align::Left, rank: 0 };
         let columns_of = [
             column("KEY", Fit::CutEnd(16)),
             column("VALUE", Fit::CutMiddle(12)),

@@ -11,7 +11,7 @@ use super::elapsed::ago;
 use super::record::{closed_at, in_a_column, name};
 use super::session_table::{SessionRow, TableView, directory};
 use super::style::Style;
-use super::table::{Cell, Column, Fit, Table};
+use super::table::{Align, Cell, Column, Fit, Table};
 
 /// How many sessions a terminal lists before the question.
 const LISTED: usize = 40;
@@ -108,7 +108,7 @@ pub(crate) fn prune_table(
     view: TableView<'_>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let column = |title, fit, rank| Column { title, fit, rank };
+    let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
     let shown = sessions.iter().take(LISTED);
     let table = Table {
         columns: [

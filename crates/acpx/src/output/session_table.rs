@@ -11,7 +11,7 @@ use super::banner::below_home;
 use super::elapsed::ago;
 use super::record::{in_a_column, name, shown_directory};
 use super::style::Style;
-use super::table::{Cell, Column, Fit, Table};
+use super::table::{Align, Cell, Column, Fit, Table};
 use super::turn::cost;
 
 /// What a session is doing.
@@ -79,7 +79,7 @@ pub(crate) const SESSION_COLUMNS: usize = 7;
 
 /// The table of these sessions.
 pub(crate) fn session_table(rows: &[SessionRow], view: TableView<'_>) -> Table<SESSION_COLUMNS> {
-    let column = |title, fit, rank| Column { title, fit, rank };
+    let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
     Table {
         columns: [
             column("STATE", Fit::Whole, 1),

@@ -17,8 +17,17 @@ const GAP: usize = 2;
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) fit: Fit,
+    pub(crate) align: Align,
     /// The column with the highest rank is left out first; 0 always stays.
     pub(crate) rank: u8,
+}
+
+/// Where the cells of a column begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    /// For figures.
+    Right,
 }
 
 /// How a column becomes narrower.
@@ -120,9 +129,14 @@ impl<const N: usize> Table<N> {
                 Fit::CutMiddle(_) => cut_middle(&row[index].text, width),
                 Fit::Whole | Fit::CutEnd(_) => cut_end(&row[index].text, width),
             };
+            let padding = width.saturating_sub(width_of(&text));
+            if self.columns[index].align == Align::Right {
+                text.insert_str(0, &" ".repeat(padding));
+            } else if Some(index) != last {
+                text.push_str(&" ".repeat(padding));
+            }
             if Some(index) != last {
-                let padding = (width + GAP).saturating_sub(width_of(&text));
-                text.extend(std::iter::repeat_n(' ', padding));
+                text.push_str(&" ".repeat(GAP));
             }
             Some(Cell { text, style: row[index].style })
         });
@@ -139,8 +153,10 @@ impl<const N: usize> Table<N> {
 
 fn write_line(cells: &[Cell], width: usize, out: &mut StyledWriter<'_>) -> io::Result<()> {
     let mut room = width;
-    for cell in cells {
-        let text = cut_end(&cell.text, room);
+    let last = cells.iter().rposition(|cell| !cell.text.trim_end().is_empty());
+    for (index, cell) in cells.iter().enumerate().take_while(|(index, _)| Some(*index) <= last) {
+        let text = if Some(index) == last { cell.text.trim_end() } else { &cell.text };
+        let text = cut_end(text, room);
         room = room.saturating_sub(width_of(&text));
         out.styled(cell.style, &text)?;
     }
@@ -203,7 +219,7 @@ mod tests {
     use crate::cli::Format;
 
     fn table(rows: &[[&str; 3]]) -> Table<3> {
-        let column = |title, fit, rank| Column { title, fit, rank };
+        let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
         let columns = [
             column("NAME", Fit::CutEnd(8), 0),
             column("PLACE", Fit::CutMiddle(6), 1),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentError, ErrorCode, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn,
-    TurnError, TurnLimits, WakeOptions,
+    AgentError, ErrorCode, FactError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity,
+    StopReason, Turn, TurnError, TurnLimits, WakeOptions,
 };
 use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TurnMeta, TurnTermsMeta};
 use serde::{Deserialize, Serialize};
@@ -147,7 +147,7 @@ impl PromptSubmission {
         let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            terms: TurnTermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits),
+            terms: TurnTermsMeta::of(Some(mode), tools.as_deref(), Some(unasked), self.limits.clone()),
             interactive: Some(self.interactive),
             spent_ms: spent.map(|spent| u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)),
             answer_at_limit: true,
@@ -192,7 +192,13 @@ impl PromptSubmission {
         let cancelled = stop_reason == StopReason::cancelled().as_str();
         let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
         let mut result = PromptResult::new(ids, self.request.clone(), status);
-        result.stop_reason = Some(stop_reason);
+        match meta.acpx.limit.take() {
+            Some(FactError { code, message }) => {
+                result.status = TurnStatus::Failed;
+                result.error = Some(ErrorReport::of_turn(code, message, None));
+            }
+            None => result.stop_reason = Some(stop_reason),
+        }
         result.usage = usage;
         result.add_turn(&meta.acpx);
         Some(result)

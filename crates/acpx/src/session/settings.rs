@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
-    TurnLimits, UnattendedPolicy,
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, SpendingLimits,
+    ToolPolicy, TurnLimits, UnattendedPolicy,
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TurnTermsMeta};
@@ -195,6 +195,8 @@ pub(crate) struct CommandSettings {
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may be silent in a turn.
     pub(crate) idle_timeout: Option<Duration>,
+    /// What a turn and its session may use.
+    spending: SpendingLimits,
     /// How long the agent may be idle, if set; zero means forever.
     pub(crate) ttl: Option<Duration>,
     /// What to do if the agent offers logins and no credential is known.
@@ -261,6 +263,7 @@ impl CommandSettings {
             set_unattended: flags.unattended().or(config.unattended),
             timeout: flags.timeout.or(config.timeout),
             idle_timeout: flags.idle_timeout.or(config.idle_timeout),
+            spending: flags.spending().or(&config.spending),
             ttl: flags.ttl.or(config.ttl),
             login: flags.auth_policy.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
@@ -360,7 +363,7 @@ impl CommandSettings {
 
     /// How long a turn may take, and how long its agent may be silent.
     pub(crate) fn limits(&self) -> TurnLimits {
-        TurnLimits { whole: self.timeout, silence: self.idle_timeout }
+        TurnLimits { whole: self.timeout, silence: self.idle_timeout, spending: self.spending.clone() }
     }
 
     /// Whether anything but reading is approved without asking.

@@ -76,6 +76,7 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     }
 }

@@ -320,6 +320,7 @@ impl Engine {
         let tail = Arc::new(EventTail::new(kept.last_seq));
         let mut journal = SessionJournal::of_record(shared.clone(), &kept, writer, tail.clone());
         let mut machine = SessionMachine::of_record(&kept);
+        machine.set_spent(shared.store.spent(record.clone()).await?);
         let now = (shared.settings.clock)();
         for effect in machine.handle(now, Input::Recover(open_turns)) {
             journal.persist_effect(now, effect);

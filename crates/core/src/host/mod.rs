@@ -27,7 +27,7 @@ pub use session::title::title;
 
 use crate::acp::agent::CallError;
 use crate::engine::{Engine, ResponderRequest, SessionError};
-use crate::model::{McpServer, RecordId, Timestamp};
+use crate::model::{McpServer, RecordId, SpendingLimits, Timestamp};
 use crate::store::Store;
 use crate::wire::{self, InboundStream, Peer};
 
@@ -45,6 +45,26 @@ use session::turn_owners::TurnOwners;
 /// The reason is stored with the record and sent to its watchers, so it must not quote the file.
 pub(crate) type ServerFile =
     Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
+
+/// Reads from the configuration what turns and sessions may use.
+pub(crate) type UsageLimits = Arc<dyn Fn() -> SpendingLimits + Send + Sync>;
+
+/// What the host reads from the user's configuration when it needs it.
+struct ConfigurationReader {
+    server_file: ServerFile,
+    /// No program that an agent started exceeds these limits.
+    usage_limits: UsageLimits,
+}
+
+impl Default for ConfigurationReader {
+    /// A reader without a configuration.
+    fn default() -> Self {
+        Self {
+            server_file: Arc::new(|_, _, _| Ok(Vec::new())),
+            usage_limits: Arc::new(SpendingLimits::default),
+        }
+    }
+}
 
 /// Where to look up the programs of MCP servers.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +107,7 @@ pub struct Host {
     confined_records: ConfinedRecords,
     /// The next connection's number.
     connections: AtomicU64,
-    server_file: ServerFile,
+    configuration: ConfigurationReader,
     last_uses: LastUses,
     /// Imports sessions of npm acpx, if the store is a file.
     importer: Option<Importer>,
@@ -127,7 +147,7 @@ impl Host {
             quota: Arc::default(),
             confined_records: ConfinedRecords::default(),
             connections: AtomicU64::new(0),
-            server_file: Arc::new(|_, _, _| Ok(Vec::new())),
+            configuration: ConfigurationReader::default(),
             last_uses: LastUses::default(),
             importer: None,
             version: version.into(),

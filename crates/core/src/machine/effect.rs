@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentRequestId, Fact, ForwardId, Lifecycle, Lineage, LineageReason, Permit,
-    RecordSettings, ReplayVerdict, RequestId, RestoreError, SessionUsage, Setting, Turn, TurnId,
+    AcpSessionId, AgentError, AgentRequestId, Fact, ForwardId, Lifecycle, LimitReached, Lineage,
+    LineageReason, Permit, RecordSettings, ReplayVerdict, RequestId, RestoreError, SessionUsage, Setting,
+    Turn, TurnId,
 };
 
 use super::{Deadline, ForwardedRequest};
@@ -43,6 +44,8 @@ pub(crate) enum Effect {
         /// Whether the last known cost stays.
         cost_stands: bool,
     },
+    /// Persist what the running turn has cost so far.
+    SaveCost(Turn),
     /// Persist the chosen and the current settings.
     SaveSettings(RecordSettings),
     /// Persist why the last restore failed, or clear it because the agent has the session again.
@@ -108,7 +111,7 @@ pub(crate) enum AgentCall {
 }
 
 /// Why a prompt was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptRefusal {
     /// The session is closing or closed.
     Closing,
@@ -116,6 +119,8 @@ pub(crate) enum PromptRefusal {
     QueueFull,
     /// The record already has a prompt with this request id.
     RequestExists,
+    /// The session has reached a limit of cost or tokens.
+    LimitReached(Box<LimitReached>),
 }
 
 /// Why a forwarded request has no result.

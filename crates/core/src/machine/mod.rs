@@ -7,9 +7,9 @@
 //! was lost.
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentRequestId, Decision, ErrorMeaning, Fallback, ForwardId, HistoryExtent,
-    Lifecycle, Lineage, LineageReason, OfferedSettings, Record, RequestId, RestoreError, Setting,
-    SettingName, Timestamp, ToolUse, Turn, TurnId, UnattendedPolicy, WakeOptions,
+    AcpSessionId, AgentError, AgentRequestId, CostCounter, Decision, ErrorMeaning, Fallback, ForwardId,
+    HistoryExtent, Lifecycle, Lineage, LineageReason, OfferedSettings, Record, RequestId, RestoreError,
+    Setting, SettingName, Timestamp, ToolUse, Turn, TurnId, UnattendedPolicy, WakeOptions,
 };
 
 mod close;
@@ -19,6 +19,7 @@ mod forward;
 mod input;
 mod permissions;
 mod restore;
+mod spending;
 mod state;
 mod turn;
 
@@ -30,6 +31,7 @@ pub use turn::MAX_QUEUED;
 
 use config::SessionConfig;
 use forward::{Forwards, InFlightForward};
+use spending::SpendingMeter;
 use state::{
     AfterExit, CloseKind, MachineState, PromptTurn, Reset, RestoreTarget, SettingsRestore, StartPhase,
 };
@@ -55,6 +57,7 @@ pub(crate) struct SessionMachine {
     /// How the waiting clients want the session to be restored; `None` while no client waits.
     options: Option<WakeOptions>,
     history: CarriedHistory,
+    meter: SpendingMeter,
     out: Vec<Effect>,
 }
 
@@ -130,6 +133,7 @@ impl SessionMachine {
             close_kind: CloseKind::Closed,
             options: None,
             history: CarriedHistory::default(),
+            meter: SpendingMeter::default(),
             out: Vec::new(),
         }
     }
@@ -152,6 +156,7 @@ impl SessionMachine {
 
     /// A session of a stored record.
     pub(crate) fn of_record(record: &Record) -> Self {
+        let cost = record.info.usage.as_ref().and_then(|usage| usage.cost.as_ref()?.money());
         Self {
             lineage: Some(record.lineage.clone()),
             turns: TurnQueue::after(record.last_turn),
@@ -164,6 +169,7 @@ impl SessionMachine {
             restore_error: record.restore_error.clone(),
             lifecycle: record.lifecycle,
             config: SessionConfig::of_record(record.settings.clone()),
+            meter: SpendingMeter::new(CostCounter::of_session(Some(&record.lineage), cost)),
             ..Self::new(record.agent.label())
         }
     }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, Advertised, AgentEnd, AgentError, AgentSessionId, Alignment, ErrorMeaning, Exchange, Fact,
-    Fallback, InnerIdChange, Lifecycle, Lineage, LineageReason, ReplayStep, RestoreError, RestoreProfile,
-    Setting, Timestamp, TurnOutcome, Update, WakeOptions,
+    AcpSessionId, Advertised, AgentEnd, AgentError, AgentSessionId, Alignment, CostCounter, ErrorMeaning,
+    Exchange, Fact, Fallback, InnerIdChange, Lifecycle, Lineage, LineageReason, ReplayStep, RestoreError,
+    RestoreProfile, Setting, Timestamp, TurnOutcome, Update, WakeOptions,
 };
 
 use super::state::{
@@ -220,6 +220,7 @@ impl SessionMachine {
         let (Some(reset), Some(lineage)) = (reset, &mut self.lineage) else {
             let lineage = Lineage::begin(session, agent_session, now);
             self.lineage = Some(lineage.clone());
+            self.meter.counter = CostCounter::of_session(Some(&lineage), None);
             self.emit(Effect::SaveLineage(lineage));
             return self.restore_settings(now, live, WakeOutcome::Created);
         };
@@ -237,6 +238,7 @@ impl SessionMachine {
             reason => WakeOutcome::Fresh { reason, announced: reset.announced },
         };
         lineage.replace_after(reset.error, session, agent_session, reset.reason, now);
+        self.meter.counter = CostCounter::of_session(Some(lineage), None);
         self.out.push(Effect::SaveLineage(lineage.clone()));
         // A fork has the history of the session it was forked from.
         if std::mem::take(&mut self.target) != RestoreTarget::Forked {
@@ -253,6 +255,7 @@ impl SessionMachine {
             other => return self.state = other,
         };
         self.clear_restore_error();
+        self.meter.counter.on_restored();
         let (is_adopted, returned) = match std::mem::take(&mut self.target) {
             RestoreTarget::Adopted => (true, None),
             RestoreTarget::Earlier(session) => (false, self.replace_by_earlier(now, session)),
@@ -290,6 +293,7 @@ impl SessionMachine {
             agent_session_id: agent_session.as_ref().map(|id| id.as_str().to_owned()),
         };
         lineage.replace(session, agent_session, LineageReason::Returned, now);
+        self.meter.counter = CostCounter::of_session(Some(lineage), None);
         Some(fact)
     }
 

@@ -20,6 +20,7 @@ mod limits;
 mod permissions;
 mod restore_profile;
 mod settings;
+mod spending;
 mod table;
 mod unknown_session;
 mod version_2;
@@ -68,7 +69,8 @@ fn prompt(request: &str) -> Input {
 fn limited(request: &str) -> Input {
     let Input::Prompt { request, prompt, policy, options, .. } = prompt(request) else { panic!("a prompt") };
     let millis = std::time::Duration::from_millis;
-    let limits = TurnLimits { whole: Some(millis(1000)), silence: Some(millis(500)) };
+    let limits =
+        TurnLimits { whole: Some(millis(1000)), silence: Some(millis(500)), ..TurnLimits::default() };
     Input::Prompt { request, prompt, policy, options, limits }
 }
 

@@ -64,6 +64,7 @@ impl TurnQueue {
             queued_at: now,
             state,
             usage: None,
+            cost: None,
             permissions: PermissionCount::default(),
         }
     }
@@ -95,6 +96,7 @@ impl SessionMachine {
 
     pub(super) fn interrupt(&mut self, now: Timestamp, turn: &mut Turn, message: &str) {
         turn.state = TurnState::Interrupted { at: now };
+        self.meter.add_ended(turn);
         let error = FactError { code: ErrorCode::Interrupted, message: message.to_owned() };
         let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
         self.emit(Effect::SaveTurn(turn.clone()));
@@ -115,6 +117,9 @@ impl SessionMachine {
         }
         if self.turns.queued.len() >= MAX_QUEUED {
             return self.emit(Effect::TurnRefused(request, PromptRefusal::QueueFull));
+        }
+        if let Some(reached) = self.meter.reached_by(&limits) {
+            return self.emit(Effect::TurnRefused(request, PromptRefusal::LimitReached(Box::new(reached))));
         }
         let turn = self.turns.new_turn(now, request.clone(), prompt, TurnState::Queued);
         let turn = Turn { policy, wake_options: options, limits, ..turn };
@@ -145,6 +150,7 @@ impl SessionMachine {
             MachineState::Idle(live) => live,
             other => return self.state = other,
         };
+        self.end_over_limit(now);
         let Some(mut turn) = self.turns.queued.pop_front() else {
             self.emit(Effect::Arm(Deadline::Idle));
             return self.state = MachineState::Idle(live);
@@ -162,6 +168,17 @@ impl SessionMachine {
         self.emit(Effect::Call(AgentCall::Prompt { turn: id, prompt, carry_history }));
         let prompting = PromptTurn { carried_history: carry_history, ..PromptTurn::new(live, turn) };
         self.state = MachineState::Prompting(prompting);
+    }
+
+    /// Ends the next prompts whose session has reached their limit: they are not sent.
+    fn end_over_limit(&mut self, now: Timestamp) {
+        while let Some(next) = self.turns.queued.front()
+            && let Some(reached) = self.meter.reached_by(&next.limits)
+            && let Some(turn) = self.turns.queued.pop_front()
+        {
+            let error = TurnError::over_limit(&reached, false);
+            self.end_turn(now, turn, TurnOutcome::Failed(error));
+        }
     }
 
     fn emit_started(&mut self, turn: &Turn) {
@@ -260,7 +277,9 @@ impl SessionMachine {
         turn.state = TurnState::Ended { at: now, outcome };
         self.progress.last_message_at = Some(now);
         self.progress.is_answered |= turn.is_answered();
+        self.meter.add_ended(&turn);
         self.emit(Effect::SaveTurn(turn.clone()));
+        self.note_unenforced(&turn);
         self.emit(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
         self.emit(Effect::TurnEnded(turn));
     }
@@ -351,6 +370,7 @@ impl SessionMachine {
             }
             Update::Usage { usage, cost_stands } => {
                 self.emit(Effect::SaveUsage { usage: usage.clone(), cost_stands: *cost_stands });
+                self.meter_usage(usage, *cost_stands);
             }
             _ => {}
         }
@@ -368,6 +388,9 @@ impl SessionMachine {
             }
             MachineState::Prompting(_) => self.on_turn_update(update, body),
             _ => self.emit(Effect::PersistUpdate(body)),
+        }
+        if let Update::Usage { usage, .. } = update {
+            self.enforce_limits(usage);
         }
     }
 

@@ -199,6 +199,7 @@ impl Conversation {
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::ReplayedLate { .. }
+            | Fact::LimitNotEnforced { .. }
             | Fact::LoadDelayed { .. }
             | Fact::Moved { .. }
             | Fact::McpServersLeftOut { .. }

@@ -186,6 +186,9 @@ error_codes! {
     // Sessions and turns.
     BadDirectory "BAD_DIRECTORY" Runtime => "create the directory again; the session belongs to it";
     BadPrompt "BAD_PROMPT" Usage;
+    CostLimit "COST_LIMIT" Runtime
+        => "raise the limit, or start a new session",
+           "raise the limit with --max-cost, such as --max-cost 10/session, or start a new session: acpx sessions new";
     IdleTimeout "IDLE_TIMEOUT" Timeout
         => "check whether the agent or its model is stalled, or allow a longer silence; the next prompt continues",
            "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout";
@@ -219,6 +222,10 @@ error_codes! {
     SettingNotOffered "SETTING_NOT_OFFERED" Runtime;
     ShutDown "SHUT_DOWN" Runtime retry;
     Timeout "TIMEOUT" Timeout => "give the turn more time", "give it more time with --timeout";
+    TokenLimit "TOKEN_LIMIT" Runtime
+        => "raise the limit, or start a new session",
+           "raise the limit with --max-tokens, such as --max-tokens 2000000/session, or start a new session: acpx \
+            sessions new";
 
     // The store and the import.
     HeldByNpmAcpx "HELD_BY_NPM_ACPX" Runtime retry;

@@ -138,6 +138,15 @@ pub enum Fact {
         /// Which turn.
         turn: u64,
     },
+    /// A limit of a turn cannot be enforced with this agent.
+    LimitNotEnforced {
+        /// Which turn.
+        turn: u64,
+        /// `cost` or `tokens`.
+        limit: String,
+        /// The reason, as text.
+        reason: String,
+    },
     /// The agent cannot load the session yet; acpx loads it at the given time.
     LoadDelayed {
         /// When.

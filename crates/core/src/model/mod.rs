@@ -52,6 +52,7 @@ mod scope;
 mod secrets;
 mod setting;
 mod setup_options;
+mod spending;
 mod terminal;
 mod time;
 mod turn;
@@ -103,6 +104,8 @@ pub use setting::{
     SettingName, SettingValue, UnmetSetting,
 };
 pub use setup_options::{SetupOptions, SystemPrompt};
+pub(crate) use spending::CostCounter;
+pub use spending::{Budget, LimitReached, Money, Spending, SpendingLimits, TurnTokens};
 pub(crate) use terminal::PreviousContent;
 pub use terminal::{TerminalText, TerminalTexts, command_line};
 pub use time::{InvalidTimestamp, Timestamp};

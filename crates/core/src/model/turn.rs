@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AgentError, ErrorCode, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
+use super::{
+    AgentError, ErrorCode, LimitReached, Money, PermissionPolicy, RequestId, SpendingLimits, Timestamp,
+    TurnId, WakeOptions,
+};
 
 /// One prompt and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub struct Turn {
     pub policy: PermissionPolicy,
     /// How to restore the session for it, if necessary.
     pub wake_options: WakeOptions,
-    /// How long it may take.
+    /// How long it may take, and how much it may use.
     pub limits: TurnLimits,
     /// When it was accepted.
     pub queued_at: Timestamp,
@@ -26,17 +29,21 @@ pub struct Turn {
     pub state: TurnState,
     /// Its usage from the agent's response: a JSON object.
     pub usage: Option<Arc<str>>,
+    /// What it cost, from the session's running total; `None` if that is unknown.
+    pub cost: Option<Money>,
     /// How many permission requests were approved and rejected.
     pub permissions: PermissionCount,
 }
 
-/// How long a turn may take. Without a limit, acpx does not end it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How long a turn may take, and how much it may use. Without a limit, acpx does not end it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnLimits {
     /// From the prompt's acceptance to the end of the turn, including the time in the queue.
     pub whole: Option<Duration>,
     /// Without a message from the agent, while it runs the turn and none of its requests is pending with us.
     pub silence: Option<Duration>,
+    /// What it and its session may use.
+    pub spending: SpendingLimits,
 }
 
 /// The numbers of approved and rejected permission requests in a turn.
@@ -110,6 +117,14 @@ impl Turn {
     /// Whether its prompt was sent to the agent and its end is not known.
     pub(crate) fn is_sent(&self) -> bool {
         matches!(self.state, TurnState::Dispatched { .. })
+    }
+
+    /// When it ended, or when its interruption was noticed.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        match self.state {
+            TurnState::Ended { at, .. } | TurnState::Interrupted { at } => Some(at),
+            TurnState::Queued | TurnState::Dispatched { .. } => None,
+        }
     }
 
     /// Whether it still waits for the agent.
@@ -207,6 +222,12 @@ impl TurnError {
         let seconds = limit.as_secs_f32();
         let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");
         Self::of_ours(ErrorCode::IdleTimeout, message)
+    }
+
+    /// A turn has passed a limit of cost or tokens, or its session had reached one before it was sent.
+    pub(crate) fn over_limit(reached: &LimitReached, was_sent: bool) -> Self {
+        let what = if was_sent { "the turn was cancelled" } else { "the prompt was not sent" };
+        Self::of_ours(reached.code(), format!("{reached}; {what}"))
     }
 
     fn of_ours(code: ErrorCode, message: String) -> Self {

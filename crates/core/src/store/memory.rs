@@ -10,8 +10,8 @@ use super::{
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, ExchangeCheckpoint,
-    HostId, Lifecycle, Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Timestamp, Turn,
-    TurnId, TurnState,
+    HostId, Lifecycle, Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Spending,
+    Timestamp, Turn, TurnId, TurnState,
 };
 use crate::store::progress::RecordProgress;
 use crate::sync::Lock;
@@ -308,6 +308,20 @@ impl Store for MemoryStore {
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>> {
         Box::pin(async move {
             self.read(record, |found| found.turns.values().filter(|turn| turn.is_open()).cloned().collect())
+        })
+    }
+
+    fn spent(&self, record: RecordId) -> StoreFuture<'_, Spending> {
+        Box::pin(async move {
+            self.read(record, |found| {
+                let mut spending = Spending::default();
+                for turn in found.turns.values() {
+                    if turn.ended_at().is_some_and(|at| at >= found.record.created_at) {
+                        spending.add(turn.cost.as_ref(), turn.tokens().total());
+                    }
+                }
+                spending
+            })
         })
     }
 

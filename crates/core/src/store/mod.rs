@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event,
     ExchangeCheckpoint, HostId, Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId,
-    RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage, Timestamp, Turn, TurnId,
+    RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage, Spending, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -22,6 +22,7 @@ mod memory;
 mod progress;
 mod query;
 mod sqlite;
+mod usage;
 
 pub use error::StoreError;
 pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
@@ -29,6 +30,7 @@ pub use memory::MemoryStore;
 pub use query::{OpenTurns, RecordFilter, SHORT_ID, ScopeQuery, SessionOwner};
 pub use sqlite::{Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck};
 pub(crate) use sqlite::{ImportedFile, SqliteFailure};
+pub use usage::{UsageGroup, UsageKey, UsageQuery, UsageSum};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -237,6 +239,9 @@ pub trait Store: Send + Sync {
 
     /// The turns of a record that are [open](Turn::is_open), in order.
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>>;
+
+    /// What the ended turns of a record have used. Turns that a fork copied from another record are left out.
+    fn spent(&self, record: RecordId) -> StoreFuture<'_, Spending>;
 
     /// The turn with this request id.
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>>;

@@ -124,6 +124,7 @@ mod tests {
             queued_at: at(1),
             state: TurnState::Dispatched { at: at(2) },
             usage: None,
+            cost: None,
             permissions: acpx_core::model::PermissionCount::default(),
         };
         let store = MemoryStore::new();

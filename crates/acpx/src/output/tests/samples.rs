@@ -82,6 +82,7 @@ pub(crate) fn turn(id: u64, state: TurnState) -> Turn {
         queued_at: at(40 + i64::try_from(id).unwrap()),
         state,
         usage: None,
+        cost: None,
         permissions: acpx_core::model::PermissionCount::default(),
     }
 }

@@ -234,6 +234,10 @@ impl TurnView {
                 console.flush_and_notice(&not_restored(option.as_deref(), &value, &reason))?;
                 self.emit_notice(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
+            Some(Fact::LimitNotEnforced { limit, reason, .. }) => {
+                console.flush_and_notice(&format!("the limit of {limit} cannot be enforced: {reason}"))?;
+                self.emit_notice(&TurnNotice::LimitNotEnforced { limit, reason }, console)
+            }
             Some(fact @ (Fact::LinesDropped { .. } | Fact::LinesUnread { .. })) => {
                 self.show_fact(&fact, console)
             }
@@ -377,6 +381,8 @@ enum TurnNotice {
     },
     /// The agent cannot load the session before this moment.
     LoadDelayed { until: Timestamp },
+    /// A limit of cost or tokens cannot be enforced with this agent.
+    LimitNotEnforced { limit: String, reason: String },
     /// The connection to the remote agent is lost and being restored.
     AgentAway {},
     /// The connection is restored.
@@ -396,6 +402,7 @@ impl TurnNotice {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
             Self::LoadDelayed { .. } => "load_delayed",
+            Self::LimitNotEnforced { .. } => "limit_not_enforced",
             Self::AgentAway {} => "agent_away",
             Self::AgentBack {} => "agent_back",
             Self::SettingNotRestored { .. } => "setting_not_restored",

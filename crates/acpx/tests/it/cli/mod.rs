@@ -40,4 +40,5 @@ mod titles;
 mod tool_requests;
 #[cfg(target_os = "linux")]
 mod unresponsive_host;
+mod usage;
 mod wait_reason;

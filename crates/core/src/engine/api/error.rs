@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, ErrorCode, RecordId, RequestId, SettingError, command_line,
+    AbsolutePath, AcpSessionId, AgentError, ErrorCode, LimitReached, RecordId, RequestId, SettingError,
+    command_line,
 };
 use crate::store::StoreError;
 use crate::sync::Lock;
@@ -54,6 +55,14 @@ pub enum SessionError {
         record: RecordId,
         /// The request id.
         request: RequestId,
+    },
+    /// The turns of the session have reached a limit of the prompt.
+    #[error("the prompt for the record {record} is refused: {reached}")]
+    LimitReached {
+        /// The record.
+        record: RecordId,
+        /// The limit.
+        reached: LimitReached,
     },
     /// Too many prompts are queued, too many requests are pending, or too many lines wait for the agent to read them.
     #[error("too many prompts or requests wait for the record {0}")]
@@ -127,6 +136,7 @@ impl SessionError {
             Self::Prompt(_) => ErrorCode::BadPrompt,
             Self::Setting(error) => error.code(),
             Self::RequestExists { .. } => ErrorCode::RequestExists,
+            Self::LimitReached { reached, .. } => reached.code(),
             Self::QueueFull(_) => ErrorCode::QueueFull,
             Self::Closing(_) => ErrorCode::SessionClosing,
             Self::Busy(_) => ErrorCode::SessionBusy,

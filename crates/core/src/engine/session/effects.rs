@@ -55,7 +55,7 @@ pub(crate) enum SessionAction {
     Found(Box<ListedSession>),
     /// The prompt is part of the conversation, with the result of a version 2 agent.
     Inserted(TurnId, Option<Arc<str>>),
-    Over(TurnEnd),
+    Over(Box<TurnEnd>),
     Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
     /// Replies which queued prompts were dropped.
     QueueDropped(Vec<RequestId>, oneshot::Sender<Vec<RequestId>>),
@@ -149,7 +149,7 @@ impl SessionTask {
                 }
                 let dropped_lines = is_current.then(|| self.agent.take_dropped_in_turn());
                 let end = self.replies.turn_end(over, self.journal.last(), dropped_lines);
-                self.actions.push(SessionAction::Over(end));
+                self.actions.push(SessionAction::Over(Box::new(end)));
             }
             Effect::TurnAccepted(request, turn) => {
                 self.replies.assign_turn(&request, turn);
@@ -168,6 +168,7 @@ impl SessionTask {
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
             | Effect::SaveUsage { .. }
+            | Effect::SaveCost(_)
             | Effect::SaveSettings(_)
             | Effect::SaveRestoreError(_)
             | Effect::SaveLifecycle(_) => {}
@@ -434,7 +435,7 @@ impl SessionTask {
             }
             SessionAction::Found(row) => self.on_session_listed(*row).await,
             SessionAction::Inserted(turn, answer) => self.replies.send_inserted(turn, answer),
-            SessionAction::Over(end) => self.replies.send_over(end),
+            SessionAction::Over(end) => self.replies.send_over(*end),
             SessionAction::Forgotten(setting, reply) => send(reply, setting),
             SessionAction::QueueDropped(dropped, reply) => send(reply, dropped),
             SessionAction::StartAgent => self.start_agent(),

@@ -274,6 +274,9 @@ impl Session {
             Ok(Err(PromptRefusal::RequestExists)) => {
                 Err(SessionError::RequestExists { record: self.record.clone(), request })
             }
+            Ok(Err(PromptRefusal::LimitReached(reached))) => {
+                Err(SessionError::LimitReached { record: self.record.clone(), reached: *reached })
+            }
             Err(_) => Err(self.exit_reason.error(&self.record)),
         }
     }

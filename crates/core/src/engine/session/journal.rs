@@ -290,6 +290,8 @@ impl SessionJournal {
             Effect::SaveUsage { usage, cost_stands } => {
                 self.set_usage(Some(usage.after(self.usage.as_ref(), cost_stands)));
             }
+            // Not synced: the turn's end is.
+            Effect::SaveCost(turn) => self.changes.push(Change::Turn(turn)),
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveRestoreError(error) => self.changes.push(Change::RestoreError(error)),
             Effect::SaveLifecycle(lifecycle) => {

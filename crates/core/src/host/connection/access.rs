@@ -19,7 +19,7 @@ use crate::acp::agent::{CallError, CallExtras, ClientFacts, ParamProblem, Termin
 use crate::host::permissions::responders::ClientServices;
 use crate::model::{
     AbsolutePath, AgentSpec, McpServer, McpTransport, PermissionMode, Profiles, ProtocolVersion, Record,
-    SetupOptions,
+    SetupOptions, SpendingLimits,
 };
 use crate::protocol::acpx_meta::{problem, read_meta};
 use crate::protocol::import_params::ConfiguredAgent;
@@ -288,11 +288,13 @@ impl ClientAccess {
         }
     }
 
-    /// The terms of a turn: those of its prompt, completed by the connection's. A confined client approves nothing.
+    /// The terms of a turn: those of its prompt, completed by the connection's. A confined client approves nothing, and
+    /// stays within the user's limits of usage.
     pub(crate) fn turn_terms(
         &self,
         own: &TurnTermsMeta,
         connection: &TurnTermsMeta,
+        usage_limits: &dyn Fn() -> SpendingLimits,
     ) -> Result<TurnTermsMeta, CallError> {
         if own.policy == Some(PermissionMode::ApproveAll) {
             self.check(UserAction::ApproveAll)?;
@@ -303,6 +305,7 @@ impl ClientAccess {
         let mut terms = own.clone().or(connection);
         if self.is_confined() {
             terms.remove_approvals();
+            terms.limit_usage(&usage_limits());
             terms.policy = terms.policy.or(Some(PermissionMode::default()));
         }
         Ok(terms)

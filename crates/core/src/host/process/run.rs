@@ -13,7 +13,7 @@ use super::import::Importer;
 use super::listener::HostListener;
 use super::startup_cleanup;
 use crate::home::{HostLock, HostPaths};
-use crate::host::{ClientTimeouts, Host, ServerFile};
+use crate::host::{ClientTimeouts, ConfigurationReader, Host, ServerFile, UsageLimits};
 use crate::protocol::{AgentNames, HostError};
 
 /// The parameters of a host.
@@ -30,6 +30,8 @@ pub struct HostSetup {
     pub settings: EngineSettings,
     /// Reads MCP servers from a configuration file.
     pub server_file: ServerFile,
+    /// Reads from the configuration what turns and sessions may use. No program that an agent started exceeds it.
+    pub usage_limits: UsageLimits,
     /// The names of agents in imported records.
     pub name_of: AgentNames,
 }
@@ -78,7 +80,8 @@ pub async fn run(
     lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &SweepReport),
 ) -> Result<(), RunError> {
-    let HostSetup { paths, version, linger, client_timeouts, mut settings, server_file, name_of } = setup;
+    let HostSetup { paths, version, linger, client_timeouts, mut settings, .. } = setup;
+    let HostSetup { server_file, usage_limits, name_of, .. } = setup;
     raise_open_files();
     let file = Arc::new(SqliteStore::open(&paths.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
@@ -96,7 +99,7 @@ pub async fn run(
         one_at_a_time: tokio::sync::Mutex::default(),
     };
     let host = Arc::new(Host {
-        server_file,
+        configuration: ConfigurationReader { server_file, usage_limits },
         importer: Some(importer),
         ..Host::new(engine, store, version.clone(), client_timeouts)
     });

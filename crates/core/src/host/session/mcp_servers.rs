@@ -24,7 +24,7 @@ pub(crate) async fn recover_servers(
     path: Option<&OsStr>,
 ) -> Option<Servers> {
     let source = stored.iter().find_map(|server| server.source.clone())?;
-    let (file, server_file) = (source.clone(), Arc::clone(&host.server_file));
+    let (file, server_file) = (source.clone(), Arc::clone(&host.configuration.server_file));
     let (cwd, path) = (cwd.clone(), path.map(OsStr::to_owned));
     // Resolving the servers' programs accesses disks too.
     let read = move || {

@@ -14,8 +14,8 @@ use crate::acp::agent::{
 use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnHandle, TurnInsertion};
 use crate::model::{
-    ClientName, ErrorCode, EventKind, Fallback, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId,
-    Seq, StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    ClientName, ErrorCode, EventKind, FactError, Fallback, PermissionMode, PermissionPolicy, ProtocolVersion,
+    RequestId, Seq, StopReason, Timestamp, ToolPolicy, Turn, TurnError, TurnId, TurnOutcome, TurnState,
     UnattendedPolicy, prompt_message_id,
 };
 
@@ -124,7 +124,8 @@ fn prompt_of(
             "is \"reset\", which only session/resume and session/load do",
         ));
     }
-    let terms = client.access.turn_terms(&meta.terms, &client.defaults.client().terms)?;
+    let ceiling = &client.host.configuration.usage_limits;
+    let terms = client.access.turn_terms(&meta.terms, &client.defaults.client().terms, &**ceiling)?;
     let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
         .map_err(|error| rpc_error::refused(&error.into()))?
         .with_policy(policy(&terms, is_interactive)?)
@@ -351,6 +352,7 @@ fn reply(
         agent: agent.clone(),
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
+        limit: None,
         dropped_lines,
         usage: None,
     };
@@ -365,6 +367,15 @@ fn reply(
             let (reason, usage) = (StopReason::new(sent), turn.usage.clone());
             let meta = with_agent_meta(agent_meta.as_deref(), acpx_meta(&meta));
             Ok(PromptReply { reason, usage, meta, forwarded: answer })
+        }
+        // Every client understands a cancelled turn, and the turn did what was asked of it until then.
+        TurnState::Ended { at, outcome: TurnOutcome::Failed(TurnError { code, message, .. }) }
+            if matches!(code, ErrorCode::CostLimit | ErrorCode::TokenLimit) =>
+        {
+            let limit = FactError { code: code.clone(), message: message.to_string() };
+            let meta = acpx_meta(&TurnMeta { limit: Some(limit), ..meta(Some(*at)) });
+            let usage = turn.usage.clone();
+            Ok(PromptReply { reason: StopReason::cancelled(), usage, meta, forwarded: None })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             let usage = turn.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());

@@ -381,6 +381,7 @@ fn after_a_crash_only_undispatched_prompts_are_sent() {
         queued_at: at(5),
         state,
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     };
     let turns = vec![turn(2, TurnState::Dispatched { at: at(6) }), turn(3, TurnState::Queued)];

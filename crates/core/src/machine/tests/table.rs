@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::spending::{one_dollar, usage, within};
 use super::*;
 
 pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
@@ -66,6 +67,7 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, with limits", after(live(ALL), vec![limited("p")])),
         ("prompting, one with limits queued", after(live(ALL), vec![prompt("p"), limited("q")])),
         ("out of time", after(live(ALL), vec![limited("p"), Input::Deadline(Deadline::Silence)])),
+        ("prompting, with a limit of cost", after(live(ALL), vec![within("p", one_dollar())])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
         ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
@@ -151,6 +153,7 @@ fn agent_inputs() -> Vec<(&'static str, Input)> {
         ("delete answered", Input::DeleteAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),
         ("title", Input::Update { update: Update::Title(Some("t".into())), body: Arc::from("title") }),
+        ("usage: cost 2 USD", usage(50, Some(2.0))),
         ("agent works", state(AgentState::Working)),
         ("agent idle", state(AgentState::Idle(Some(Ok(StopReason::new("refusal").into()))))),
         ("agent idle, unsaid why", state(AgentState::Idle(None))),
@@ -227,6 +230,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         queued_at: at(4),
         state,
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     }
 }
@@ -367,6 +371,7 @@ fn words(effect: &Effect) -> String {
         }
         Effect::SaveTitle(_) => "save the title".into(),
         Effect::SaveUsage { .. } => "save the usage".into(),
+        Effect::SaveCost(turn) => format!("save the cost of turn {}", turn.id),
         Effect::SaveSettings(settings) => {
             let choices: Vec<_> = settings.chosen.iter().map(|wish| wish.value.to_string()).collect();
             let words = if choices.is_empty() { "none".to_owned() } else { choices.join(", ") };
@@ -420,6 +425,7 @@ fn call_name(call: &AgentCall) -> &'static str {
 fn fact_name(fact: &Fact) -> &'static str {
     match fact {
         Fact::TurnStarted { .. } => "turn started",
+        Fact::LimitNotEnforced { .. } => "limit not enforced",
         Fact::TurnEnded { .. } => "turn ended",
         Fact::Restored { .. } => "restored",
         Fact::ReplayedLate { .. } => "replayed late",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::is_false;
-use crate::model::{ReplayVerdict, SessionIdentity, SettingValue};
+use crate::model::{FactError, ReplayVerdict, SessionIdentity, SettingValue};
 
 /// How a session became live, and the state of its agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +139,9 @@ pub struct TurnMeta {
     /// Why the agent stopped, if version 1 has no stop reason for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// The limit of cost or tokens for which acpx cancelled the turn or did not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<FactError>,
     /// How many lines of the agent exceeded the line limit and were dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_lines: u64,

@@ -1,4 +1,4 @@
-//! The terms of a turn: its permissions and time limits.
+//! The terms of a turn: its permissions and limits.
 //!
 //! A prompt sets them for itself, and a connection for its prompts that do not. For a client that may not approve, the
 //! approving parts are removed here, so that neither source can add them.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{PermissionMode, ToolPolicy, TurnLimits, UnattendedPolicy};
+use crate::model::{PermissionMode, SpendingLimits, ToolPolicy, TurnLimits, UnattendedPolicy};
 
 /// The terms of a turn. An absent member falls back to the next source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct TurnTermsMeta {
     /// How long the agent may send nothing during the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
+    /// What the turn and its session may cost, and how many tokens they may use.
+    #[serde(skip_serializing_if = "SpendingLimits::is_empty")]
+    pub max_usage: SpendingLimits,
 }
 
 impl TurnTermsMeta {
@@ -46,13 +49,15 @@ impl TurnTermsMeta {
             unasked,
             timeout_ms: limits.whole.map(millis),
             idle_timeout_ms: limits.silence.map(millis),
+            max_usage: limits.spending,
         }
     }
 
-    /// The turn's time limits.
+    /// The turn's limits.
     pub(crate) fn limits(&self) -> TurnLimits {
         let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
-        TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
+        let (whole, silence) = (limit(self.timeout_ms), limit(self.idle_timeout_ms));
+        TurnLimits { whole, silence, spending: self.max_usage.clone() }
     }
 
     /// Fills absent members from other terms. Rules from there do not apply if this turn denies all.
@@ -65,6 +70,7 @@ impl TurnTermsMeta {
             unasked: self.unasked.or(others.unasked),
             timeout_ms: self.timeout_ms.or(others.timeout_ms),
             idle_timeout_ms: self.idle_timeout_ms.or(others.idle_timeout_ms),
+            max_usage: self.max_usage.or(&others.max_usage),
         }
     }
 
@@ -82,6 +88,11 @@ impl TurnTermsMeta {
         }
     }
 
+    /// Lowers the limits of cost and tokens to these.
+    pub(crate) fn limit_usage(&mut self, set: &SpendingLimits) {
+        self.max_usage = std::mem::take(&mut self.max_usage).within(set);
+    }
+
     /// Removes everything that would allow more, or take longer, than these terms of another party.
     pub(crate) fn keep_within(&mut self, set: &Self) {
         let shorter = |own: Option<u64>, set: Option<u64>| own.map(|own| set.map_or(own, |set| own.min(set)));
@@ -95,6 +106,7 @@ impl TurnTermsMeta {
         self.unasked = self.unasked.filter(|_| set.unasked.is_none());
         self.timeout_ms = shorter(self.timeout_ms, set.timeout_ms);
         self.idle_timeout_ms = shorter(self.idle_timeout_ms, set.idle_timeout_ms);
+        self.limit_usage(&set.max_usage);
     }
 }
 

@@ -376,6 +376,7 @@ impl Transcript {
             queued_at: self.at,
             state,
             usage,
+            cost: None,
             permissions: turn.permissions,
         };
         self.answered |= turn.is_answered();

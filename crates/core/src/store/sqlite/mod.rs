@@ -17,9 +17,11 @@ mod schema;
 mod scope;
 mod target;
 mod threads;
+mod usage;
 mod write;
 mod write_queue;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -41,11 +43,11 @@ use self::threads::{QUEUE, ReadRequest, WriteConnection};
 use self::write::WriteOperation;
 use super::{
     Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
-    StoreFuture,
+    StoreFuture, UsageKey, UsageQuery, UsageSum,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, ExchangeCheckpoint, HostId, Record,
-    RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    RecordId, RequestId, Scope, Seq, Spending, Timestamp, Turn, TurnId,
 };
 use crate::sync::Lock;
 use write::OpenFiles;
@@ -183,6 +185,11 @@ impl SqliteStore {
     /// The files of npm acpx in a directory that were examined, by name.
     pub async fn imports(&self, directory: PathBuf) -> Result<Vec<ImportedFile>, StoreError> {
         self.read(move |connection| ledger::read(connection, &directory)).await
+    }
+
+    /// What ended turns have used, by the rows of a report.
+    pub async fn usage(&self, query: UsageQuery) -> Result<BTreeMap<UsageKey, UsageSum>, StoreError> {
+        self.read(move |connection| usage::usage(connection, &query)).await
     }
 
     /// Stores that files of a directory were examined; each entry replaces the previous one for its file.
@@ -359,6 +366,10 @@ impl Store for SqliteStore {
 
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>> {
         Box::pin(self.read(move |connection| read::open_turns(connection, &record)))
+    }
+
+    fn spent(&self, record: RecordId) -> StoreFuture<'_, Spending> {
+        Box::pin(self.read(move |connection| usage::spent(connection, &record)))
     }
 
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>> {

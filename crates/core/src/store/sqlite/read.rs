@@ -449,7 +449,7 @@ pub(super) fn last_key(connection: &Connection) -> Result<Option<RecordKey>, Sql
     Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(RecordKey))
 }
 
-fn existing(connection: &Connection, id: &RecordId) -> Result<RecordRowState, SqliteFault> {
+pub(super) fn existing(connection: &Connection, id: &RecordId) -> Result<RecordRowState, SqliteFault> {
     let mut statement = connection.prepare_cached(&SELECT_STANDING)?;
     let mut found = statement.query([id.as_str()])?;
     match found.next()? {

@@ -29,8 +29,8 @@ pub(super) use self::record::{
 };
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
-    DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
-    unasked, wake_values,
+    DISPATCHED_AT, StateColumns, TURN, cost_values, limit_values, max_usage, number_unless_none, tool_policy,
+    turn, turn_state, unasked, wake_values,
 };
 pub(super) use self::usage::usage_text;
 pub(super) use record::restore_error_text;

@@ -176,7 +176,9 @@ impl RecordWriter<'_> {
         let state = StateColumns::of(&turn.state);
         let [fallback, carry_history] = rows::wake_values(turn.wake_options);
         let tool_policy = rows::tool_policy(&turn.policy);
-        let [limit, silence] = rows::limit_values(turn.limits);
+        let [limit, silence] = rows::limit_values(&turn.limits);
+        let [cost, currency] = rows::cost_values(turn.cost.as_ref())?;
+        let max_usage = rows::max_usage(&turn.limits.spending);
         let values = [
             ValueRef::Integer(self.standing.key.0),
             cells::number(turn.id.0)?,
@@ -202,6 +204,9 @@ impl RecordWriter<'_> {
             rows::unasked(&turn.policy),
             limit,
             silence,
+            cost,
+            currency,
+            max_usage.as_deref().into(),
         ];
         let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
         Ok(cells::write(&mut upsert, &TURN, values)?)
@@ -266,9 +271,10 @@ impl RecordWriter<'_> {
 
 const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
      ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, usage, approved, \
-     rejected, fallback, carry_history, tool_policy, unasked, limit_ms, silence_ms, checksum) \
+     rejected, fallback, carry_history, tool_policy, unasked, limit_ms, silence_ms, cost, currency, max_usage, \
+     checksum) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22, ?23, ?24) \
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27) \
      ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
      policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
      ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
@@ -276,7 +282,8 @@ const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, poli
      prompt_blob = excluded.prompt_blob, usage = excluded.usage, approved = excluded.approved, \
      rejected = excluded.rejected, fallback = excluded.fallback, carry_history = excluded.carry_history, \
      tool_policy = excluded.tool_policy, unasked = excluded.unasked, limit_ms = excluded.limit_ms, \
-     silence_ms = excluded.silence_ms, checksum = excluded.checksum";
+     silence_ms = excluded.silence_ms, cost = excluded.cost, currency = excluded.currency, \
+     max_usage = excluded.max_usage, checksum = excluded.checksum";
 
 /// Writes the rows that are new or have been completed.
 pub(super) fn write_lineage(

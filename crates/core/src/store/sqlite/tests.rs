@@ -5,6 +5,7 @@ mod format_10;
 mod format_11;
 mod format_9;
 mod later_columns;
+mod usage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         queued_at: at(7),
         state,
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     })
 }

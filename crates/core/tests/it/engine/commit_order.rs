@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use acpx_core::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, ExchangeCheckpoint, Record, RequestId, Scope,
-    Timestamp, TurnId,
+    Spending, Timestamp, TurnId,
 };
 use acpx_core::store::{
     Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
@@ -79,6 +79,10 @@ impl Store for GatedStore {
 
     fn records_with_open_turns(&self) -> StoreFuture<'_, Vec<(RecordId, OpenTurns)>> {
         self.inner.records_with_open_turns()
+    }
+
+    fn spent(&self, record: RecordId) -> StoreFuture<'_, Spending> {
+        self.inner.spent(record)
     }
 
     fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {

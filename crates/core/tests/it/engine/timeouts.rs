@@ -10,7 +10,7 @@ use super::*;
 
 fn limits(whole: Option<u64>, silence: Option<u64>) -> TurnLimits {
     let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
-    TurnLimits { whole: limit(whole), silence: limit(silence) }
+    TurnLimits { whole: limit(whole), silence: limit(silence), ..TurnLimits::default() }
 }
 
 /// Prompts under limits and waits for the turn to end.
@@ -86,10 +86,11 @@ async fn time_before_the_prompt_counts_and_the_timeout_is_reported_as_given() {
         .prompt(|turn| turn.say("busy").expect("session/cancel").end("cancelled"));
     let (session, _) = bench.open(&script).await;
     let limits = limits(Some(3_600_000), None);
-    let prompt = Prompt::text("go").unwrap().with_limits(limits).after(Duration::from_millis(3_599_800));
+    let prompt =
+        Prompt::text("go").unwrap().with_limits(limits.clone()).after(Duration::from_millis(3_599_800));
     let turn = session.prompt(prompt).await.unwrap().finished().await.unwrap();
     let message = r#"the turn with the agent "scripted" took longer than 3600 s and was cancelled"#;
-    assert_eq!((failure(&turn), turn.limits), (("TIMEOUT", message), limits));
+    assert_eq!((failure(&turn), &turn.limits), (("TIMEOUT", message), &limits));
 }
 
 #[tokio::test]
@@ -289,7 +290,8 @@ async fn queued_prompt_that_outlives_its_host_keeps_its_timeouts() {
         r#"the prompt waited for the agent "scripted" to be ready until its time was over, and was not sent"#;
     assert_eq!(failure(&hasty), ("QUEUE_TIMEOUT", unsent));
     let patient = session.join(&patient, None).await.unwrap().unwrap();
-    assert_eq!((stop_reason(&patient), patient.limits), ("end_turn", limits(Some(86_400_000), Some(60_000))));
+    let limits = limits(Some(86_400_000), Some(60_000));
+    assert_eq!((stop_reason(&patient), &patient.limits), ("end_turn", &limits));
     let sent = received(&command).into_iter().filter(|(method, _)| method == "session/prompt");
     let texts: Vec<_> = sent.map(|(_, params)| params["prompt"][0]["text"].clone()).collect();
     assert_eq!(texts, ["busy", "patient"]);

@@ -53,6 +53,7 @@ mod tools;
 mod turn_owners;
 mod unknown_members;
 mod update_order;
+mod usage_limits;
 mod version_2;
 mod version_combinations;
 mod version_translation;

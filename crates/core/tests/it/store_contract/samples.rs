@@ -93,6 +93,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         queued_at: at(10),
         state,
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     }
 }

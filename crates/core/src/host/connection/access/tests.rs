@@ -249,7 +249,7 @@ fn approvals_and_requests_are_restricted_by_client_kind() {
         let meta = json!({ "acpx": { "policy": policy } }).to_string();
         move |client: &ClientAccess| {
             let prompt: PromptMeta = client.authorized_meta(Some(&meta)).unwrap();
-            let terms = client.turn_terms(&prompt.terms, &TurnTermsMeta::default());
+            let terms = client.turn_terms(&prompt.terms, &TurnTermsMeta::default(), &SpendingLimits::default);
             terms.map_or_else(|error| outcome::<()>(Err(error)), |terms| format!("{:?}", terms.policy))
         }
     };
@@ -257,6 +257,21 @@ fn approvals_and_requests_are_restricted_by_client_kind() {
     assert_row("approve-all", policy("approve-all"), [all, "NOT_ALLOWED", "None", all, "NOT_ALLOWED"]);
     assert_row("approve-reads", policy("approve-reads"), [reads; 5]);
     assert_row("deny-all", policy("deny-all"), [deny; 5]);
+    let limits = |tokens| SpendingLimits {
+        turn: crate::model::Budget { cost: None, tokens },
+        ..SpendingLimits::default()
+    };
+    let tokens = |own: Option<u64>| {
+        move |client: &ClientAccess| {
+            let meta = json!({ "acpx": { "maxUsage": limits(own) } }).to_string();
+            let prompt: PromptMeta = client.authorized_meta(Some(&meta)).unwrap();
+            let terms = client.turn_terms(&prompt.terms, &TurnTermsMeta::default(), &|| limits(Some(5)));
+            format!("{:?}", terms.unwrap().max_usage.turn.tokens)
+        }
+    };
+    assert_row("higher limit", tokens(Some(9)), ["Some(9)", "Some(5)", "Some(9)", "Some(9)", "Some(5)"]);
+    assert_row("lower limit", tokens(Some(3)), ["Some(3)"; 5]);
+    assert_row("no limit", tokens(None), ["None", "Some(5)", "None", "None", "Some(5)"]);
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
             queued_at: at(),
             state,
             usage: usage.map(Arc::from),
+            cost: None,
             permissions: PermissionCount::default(),
         }))
     };

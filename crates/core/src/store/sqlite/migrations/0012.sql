@@ -1,5 +1,5 @@
--- Format 12: the exchanges of a record, so that restoring it need not fold all of its events, and an index for open
--- records of one agent and name. Never edited once released.
+-- Format 12: the exchanges of a record, so that restoring it need not fold all of its events; an index for open records
+-- of one agent and name; what a turn cost and may use, and an index for sums over turns. Never edited once released.
 
 -- One row for each prompt and its reply. They follow from the events, up to the event in exchange_folds.
 CREATE TABLE exchanges (
@@ -25,3 +25,19 @@ CREATE TABLE exchange_folds (
 
 CREATE INDEX records_named ON records (scope_agent, scope_name)
   WHERE scope_agent IS NOT NULL AND closed_at IS NULL AND deleted_at IS NULL;
+
+-- The columns belong to the checksum of their row up to the last one that is not null, so a row of an older format
+-- keeps the one it has.
+ALTER TABLE turns ADD COLUMN cost INTEGER;    -- billionths of the currency; null if unknown
+ALTER TABLE turns ADD COLUMN currency TEXT;
+ALTER TABLE turns ADD COLUMN max_usage TEXT;  -- limits of cost and tokens, a JSON object; null for none
+
+-- Sums are read from this index alone: the rows themselves have the prompts.
+CREATE INDEX turns_usage ON turns (record, ended_at, cost, currency,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.inputTokens' END,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.outputTokens' END,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.cachedReadTokens' END,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.cachedWriteTokens' END,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.thoughtTokens' END,
+  CASE WHEN json_valid(usage) THEN usage ->> '$.totalTokens' END)
+  WHERE ended_at IS NOT NULL;

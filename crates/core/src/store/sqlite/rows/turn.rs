@@ -9,8 +9,9 @@ use super::super::body;
 use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::SqliteFault;
 use crate::model::{
-    Fallback, PermissionCount, PermissionMode, PermissionPolicy, RequestId, StopReason, ToolPolicy, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnattendedPolicy, WakeOptions,
+    Fallback, Money, PermissionCount, PermissionMode, PermissionPolicy, RequestId, SpendingLimits,
+    StopReason, ToolPolicy, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnattendedPolicy,
+    WakeOptions,
 };
 
 /// The columns of a turn.
@@ -18,9 +19,9 @@ pub(in super::super) const TURN: Columns<COLUMNS> = columns!["turns":
     "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
     "error_code", "error_message", "error_acp", "prompt", "prompt_blob";
     added "usage", "approved", "rejected", "fallback", "carry_history", "tool_policy", "unasked", "limit_ms",
-    "silence_ms"; "checksum"];
+    "silence_ms", "cost", "currency", "max_usage"; "checksum"];
 
-const COLUMNS: usize = 23;
+const COLUMNS: usize = 26;
 
 /// The index of the dispatch time in [`TURN`].
 pub(in super::super) const DISPATCHED_AT: usize = 6;
@@ -40,8 +41,28 @@ pub(in super::super) fn turn(
         queued_at: cells.time(5)?,
         state: turn_state(cells)?,
         usage: cells.optional_text(14)?.map(Into::into),
+        cost: cost(cells)?,
         permissions: PermissionCount { approved: count(cells, 15)?, rejected: count(cells, 16)? },
     })
+}
+
+/// The indexes of the cost in [`TURN`].
+const COST: usize = 23;
+const CURRENCY: usize = 24;
+
+/// A cost; two null columns mean that it is unknown.
+fn cost(cells: &Cells<'_, COLUMNS>) -> Result<Option<Money>, SqliteFault> {
+    match (cells.optional_number(COST)?, cells.optional_text(CURRENCY)?) {
+        (Some(nanos), Some(currency)) => Ok(Some(Money { nanos, currency: currency.into() })),
+        (None, None) => Ok(None),
+        (Some(_), None) | (None, Some(_)) => Err(cells.unknown(COST)),
+    }
+}
+
+/// A cost as two column values.
+pub(in super::super) fn cost_values(cost: Option<&Money>) -> Result<[ValueRef<'_>; 2], SqliteFault> {
+    let nanos = cells::optional_number(cost.map(|cost| cost.nanos))?;
+    Ok([nanos, cost.map(|cost| &*cost.currency).into()])
 }
 
 /// The indexes of the policy's other columns in [`TURN`].
@@ -100,17 +121,27 @@ pub(in super::super) fn wake_values<'a>(wake_options: WakeOptions) -> [ValueRef<
 /// The indexes of the limits in [`TURN`].
 const LIMIT: usize = 21;
 const SILENCE: usize = 22;
+const MAX_USAGE: usize = 25;
 
 /// Limits; null columns mean no limit.
 fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, SqliteFault> {
     let limit = |index| Ok::<_, SqliteFault>(cells.optional_number(index)?.map(Duration::from_millis));
-    Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)? })
+    let spending = match cells.optional_text(MAX_USAGE)? {
+        None => SpendingLimits::default(),
+        Some(text) => serde_json::from_str(text).map_err(|_| cells.unknown(MAX_USAGE))?,
+    };
+    Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)?, spending })
 }
 
-/// Limits as two column values; one that is too large becomes the largest possible.
-pub(in super::super) fn limit_values<'a>(limits: TurnLimits) -> [ValueRef<'a>; 2] {
+/// Time limits as two column values; one that is too large becomes the largest possible.
+pub(in super::super) fn limit_values<'a>(limits: &TurnLimits) -> [ValueRef<'a>; 2] {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
     [limits.whole, limits.silence].map(|limit| cells::optional_integer(limit.map(millis)))
+}
+
+/// Limits of cost and tokens as a column value; null for none.
+pub(in super::super) fn max_usage(limits: &SpendingLimits) -> Option<String> {
+    (!limits.is_empty()).then(|| serde_json::to_string(limits).expect("numbers and texts can be written"))
 }
 
 /// A count; null means zero.

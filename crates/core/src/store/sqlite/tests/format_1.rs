@@ -20,6 +20,7 @@ fn old_turn(number: u64, policy: PermissionMode, state: TurnState) -> Turn {
         queued_at: at(1000 + i64::try_from(number).unwrap()),
         state,
         usage: None,
+        cost: None,
         permissions: PermissionCount::default(),
     }
 }

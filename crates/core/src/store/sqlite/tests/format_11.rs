@@ -2,7 +2,7 @@
 
 use super::later_columns::full;
 use super::*;
-use crate::model::{Content, ExchangeFold, SessionInfo};
+use crate::model::{Content, ExchangeFold, SessionInfo, Turn};
 
 #[tokio::test]
 async fn a_store_of_format_11_opens_with_all_it_holds() {
@@ -26,7 +26,7 @@ async fn a_store_of_format_11_opens_with_all_it_holds() {
     };
     assert_eq!(store.record(id("r")).await.unwrap(), Some(record));
     let Change::Turn(turn) = ended else { panic!("a turn") };
-    assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(turn));
+    assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(before_12(turn)));
     let events = store.events(id("r"), Seq(1), 10).await.unwrap();
     assert_eq!(events.iter().map(|event| &*event.body).collect::<Vec<_>>(), ["one", "two"]);
     let open = store.open_turns(id("plain")).await.unwrap();
@@ -48,6 +48,12 @@ async fn a_store_of_format_11_opens_with_all_it_holds() {
     let file = Connection::open(&path).unwrap();
     let left: i64 = file.query_row("SELECT count(*) FROM exchanges", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
+}
+
+/// A turn as formats before 12 stored it, without its cost and its limits of usage.
+pub(super) fn before_12(turn: Turn) -> Turn {
+    let TurnLimits { whole, silence, .. } = turn.limits;
+    Turn { cost: None, limits: TurnLimits { whole, silence, ..TurnLimits::default() }, ..turn }
 }
 
 #[tokio::test]

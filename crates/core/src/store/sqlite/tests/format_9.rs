@@ -1,5 +1,6 @@
 //! Migrates a file of format 9 without loss.
 
+use super::format_11::before_12;
 use super::later_columns::full;
 use super::*;
 use crate::model::SessionInfo;
@@ -28,7 +29,7 @@ async fn a_store_of_format_9_opens_with_all_it_holds() {
     assert_eq!(store.record(id("r")).await.unwrap(), Some(record));
     let Change::Turn(turn) = ended else { panic!("a turn") };
     assert_eq!(turn.wake_options.fallback, crate::model::Fallback::Never);
-    assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(turn));
+    assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(before_12(turn)));
     let events = store.events(id("r"), Seq(1), 10).await.unwrap();
     assert_eq!(events.iter().map(|event| &*event.body).collect::<Vec<_>>(), ["one", "two"]);
 }

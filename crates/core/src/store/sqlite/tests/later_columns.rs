@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Choices, Cost, Fallback, OfferedSetting,
-    OfferedSettings, ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope, SessionInfo,
-    SessionName, SessionUsage, Setting, SettingName, SettingValue, SetupOptions, ToolPolicy,
-    UnattendedPolicy, UnmetSetting,
+    AgentEnd, AgentExit, AgentKey, AgentMemory, AgentRun, Budget, Choices, Cost, Fallback, Money,
+    OfferedSetting, OfferedSettings, ProcessIdentity, ProtocolVersion, RecordSettings, RestoreError, Scope,
+    SessionInfo, SessionName, SessionUsage, Setting, SettingName, SettingValue, SetupOptions, SpendingLimits,
+    ToolPolicy, UnattendedPolicy, UnmetSetting,
 };
 
 /// A record with a value in every column, and a turn.
@@ -19,7 +19,12 @@ pub(super) fn full() -> (Record, Change) {
     ended.policy.unasked = UnattendedPolicy::Wait;
     ended.wake_options = WakeOptions { fallback: Fallback::Never, carry_history: true };
     let millis = std::time::Duration::from_millis;
-    ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
+    let spending = SpendingLimits {
+        turn: Budget { cost: Money::of(0.5, "USD"), tokens: None },
+        session: Budget { cost: None, tokens: Some(9) },
+    };
+    ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)), spending };
+    ended.cost = Money::of(0.25, "USD");
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
         scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
