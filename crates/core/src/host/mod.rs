@@ -198,12 +198,7 @@ impl Host {
         record: &RecordId,
         own: Option<TurnResponder>,
     ) -> mpsc::Sender<ResponderRequest> {
-        let (sender, routing) = permissions::router::route(
-            Arc::clone(&self.responders),
-            Arc::clone(&self.store),
-            record.clone(),
-            own,
-        );
+        let (sender, routing) = permissions::router::route(Arc::clone(&self.responders), record.clone(), own);
         self.background.spawn(routing);
         sender
     }

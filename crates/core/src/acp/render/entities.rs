@@ -1,67 +1,23 @@
 //! Which message a chunk belongs to, and which ids clients see for messages and tool calls.
 //!
-//! An agent's ids are unique only within its ACP session, and a record has several. If a later session reuses an id,
-//! clients see it as the id plus the lineage row.
+//! An agent's ids are unique only within its ACP session, and a record may have several. Clients see the ids of the
+//! first session as they are, and those of a later one with its lineage row added. So no earlier event has to be read to
+//! know whether an id was used before.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use super::line::UpdateLine;
-use crate::model::{
-    Direction, Event, EventKind, LineageIndex, MessageKind, RecordId, Seq, TurnId, run_message_id,
-};
+use crate::model::{Event, LineageIndex, MessageKind, RecordId, Seq, TurnId, run_message_id};
 use crate::wire::encode::json_string;
 use crate::wire::json;
 
-/// The ids that agents used in a record, each with the first lineage row that used it. Only a record with several
-/// rows needs them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KnownIds {
-    first: HashMap<(EntityKind, Box<str>), LineageIndex>,
+/// The other id that clients see for an agent's id, if any.
+pub(super) fn client_id(id: &str, row: LineageIndex) -> Option<String> {
+    (row > LineageIndex::FIRST).then(|| format!("{id}~{row}"))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum EntityKind {
-    Message,
-    ToolCall,
-}
-
-impl KnownIds {
-    /// Takes the ids of the next event.
-    pub(crate) fn take(&mut self, event: &Event) {
-        if (event.direction, event.kind) != (Direction::FromAgent, EventKind::Update) {
-            return;
-        }
-        // Most lines contain no id, and need not be parsed.
-        if memchr::memmem::find(event.body.as_bytes(), b"Id\"").is_none() {
-            return;
-        }
-        let Some(UpdateLine { head, .. }) = UpdateLine::read(&event.body) else { return };
-        for (sort, id) in [(EntityKind::Message, head.message_id), (EntityKind::ToolCall, head.tool_call)] {
-            if let Some(id) = id.and_then(json::string) {
-                self.first.entry((sort, id.into())).or_insert(event.lineage);
-            }
-        }
-    }
-
-    /// The other id that clients see for a tool call id, if any; both are JSON.
-    pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
-        self.other(EntityKind::ToolCall, id, row).map(|other| json_string(&other))
-    }
-
-    /// The other id that clients see for an agent's id, if any.
-    pub(super) fn other(&self, sort: EntityKind, id: &str, row: LineageIndex) -> Option<String> {
-        if self.first.is_empty() {
-            return None;
-        }
-        self.other_text(sort, &json::string(id)?, row)
-    }
-
-    /// The same for a decoded id.
-    pub(super) fn other_text(&self, sort: EntityKind, id: &str, row: LineageIndex) -> Option<String> {
-        let first = self.first.get(&(sort, id.into()))?;
-        (*first != row).then(|| format!("{id}~{row}"))
-    }
+/// The same with both ids as JSON.
+pub(crate) fn client_id_json(id: &str, row: LineageIndex) -> Option<String> {
+    Some(json_string(&client_id(&json::string(id)?, row)?))
 }
 
 /// The message that the next chunk without an id continues.
@@ -108,12 +64,10 @@ impl MessageContinuation {
 
 impl MessageRef {
     /// The id that clients see.
-    pub(super) fn id(&self, record: &RecordId, known: &KnownIds, row: LineageIndex) -> String {
+    pub(super) fn id(&self, record: &RecordId, row: LineageIndex) -> String {
         match self {
             Self::First(first) => run_message_id(record, *first),
-            Self::Given(id) => {
-                known.other_text(EntityKind::Message, id, row).unwrap_or_else(|| id.to_string())
-            }
+            Self::Given(id) => client_id(id, row).unwrap_or_else(|| id.to_string()),
         }
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct UpdateHeader<'a> {
     pub(super) plan: Option<&'a str>,
     /// Whether it announces a new tool call, as version 1 does.
     pub(super) is_new_call: bool,
+    /// Whether it has a title, as the first update of a tool call does.
+    pub(super) has_title: bool,
     /// Whether the update has further members.
     has_others: bool,
 }
@@ -138,6 +140,7 @@ impl<'a> UpdateHeader<'a> {
             terminal,
             plan: plan_id.or_else(|| json::get(plan?, &["planId"])),
             is_new_call: what.as_deref() == Some("tool_call"),
+            has_title: title.is_some(),
             has_others: has_unknown || [title, terminal, plan, plan_id].iter().any(Option::is_some),
         }
     }

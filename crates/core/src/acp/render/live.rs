@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::chunk_run::whole;
 use super::echo::{PromptEcho, PromptResolution, prompt_blocks};
-use super::entities::{EntityKind, KnownIds, MessageContinuation};
+use super::entities::{MessageContinuation, client_id_json};
 use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::notice::Notice;
 use super::outgoing::{LineRewrite, PromptOrigin, SessionIds, UpdateMeta, notification, notifications};
@@ -39,9 +39,6 @@ pub(crate) struct RecordRenderer {
     pub(super) client: Arc<ClientFacts>,
     /// Whether every update carries the seq of its event.
     with_seq: bool,
-    pub(super) known: KnownIds,
-    /// The last lineage row for which the ids of earlier rows are known.
-    row: LineageIndex,
     pub(super) open: MessageContinuation,
     running: RunningPrompt,
     /// The turns of prompts, by the message ids that version 2 agents gave them.
@@ -85,8 +82,6 @@ impl RecordRenderer {
             state: SessionState::to(&client),
             client,
             with_seq: false,
-            known: KnownIds::default(),
-            row: LineageIndex::FIRST,
             open: MessageContinuation::default(),
             running: RunningPrompt::default(),
             prompts: HashMap::new(),
@@ -111,17 +106,6 @@ impl RecordRenderer {
     #[must_use]
     pub(crate) fn with_seq(self, with_seq: bool) -> Self {
         Self { with_seq, ..self }
-    }
-
-    /// Whether rendering the event needs the ids of earlier lineage rows.
-    pub(crate) fn lacks_ids(&self, event: &Event) -> bool {
-        event.lineage > self.row
-    }
-
-    /// Sets the ids of all rows before this one.
-    pub(crate) fn learn(&mut self, known: KnownIds, row: LineageIndex) {
-        self.known = known;
-        self.row = row;
     }
 
     /// The client may have received turns that precede the first event given to this renderer.
@@ -492,7 +476,7 @@ impl RecordRenderer {
     ) -> Vec<String> {
         let updates = match (agent_version, self.client.protocol) {
             (ProtocolVersion::V1, ProtocolVersion::V2) => {
-                let message = self.open.message().map(|message| message.id(&self.record, &self.known, row));
+                let message = self.open.message().map(|message| message.id(&self.record, row));
                 self.to_v2.update(update, &message.unwrap_or_default())
             }
             (ProtocolVersion::V2, ProtocolVersion::V1) => {
@@ -559,11 +543,8 @@ impl RecordRenderer {
         if let (Some(prompt), Some(id)) = (self.prompt_id(event, line), line.head.message_id) {
             return vec![(id, json_string(&prompt))];
         }
-        let ids = [(EntityKind::Message, line.head.message_id), (EntityKind::ToolCall, line.head.tool_call)];
-        let renamed = |(sort, id): (EntityKind, Option<&'a str>)| {
-            Some((id?, json_string(&self.known.other(sort, id?, event.lineage)?)))
-        };
-        ids.into_iter().filter_map(renamed).collect()
+        let ids = [line.head.message_id, line.head.tool_call].into_iter().flatten();
+        ids.filter_map(|id| Some((id, client_id_json(id, event.lineage)?))).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::chunk_run::{Run, whole};
 use super::echo::PromptResolution;
-use super::entities::{EntityKind, MessageRef};
+use super::entities::{MessageRef, client_id};
 use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::live::{RecordRenderer, version};
 use super::outgoing::{UpdateMeta, notification};
@@ -60,6 +60,17 @@ impl ReplayRenderer {
         let (info, run, out) = (None, None, Vec::new());
         let bounded = bounds.tool_output_bytes.map(OutputTrimmer::to);
         Self { rendering, index, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
+    }
+
+    /// Sets the title that the session had before the first event.
+    #[must_use]
+    pub(crate) fn with_title(mut self, title: Option<&str>) -> Self {
+        if let Some(title) = title.map(|title| format!(r#"{{"title":{}}}"#, json_string(title)))
+            && let Some(part) = RawObject::parse(&title)
+        {
+            self.info.get_or_insert_default().merge(&part);
+        }
+        self
     }
 
     /// Takes the next event; returns the lines that are complete.
@@ -279,7 +290,7 @@ impl ReplayRenderer {
 
     /// Begins a message whose first chunk is forwarded as received: clears what the client had of it before.
     fn begin_message(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) {
-        let id = message.id(&self.rendering.record, &self.rendering.known, event.lineage);
+        let id = message.id(&self.rendering.record, event.lineage);
         let meta = UpdateMeta { seq: None, ..UpdateMeta::of(event.seq, event.at) };
         let empty = whole(kind, &json_string(&id), "");
         let line = notification(&self.rendering.session, &empty, &meta);
@@ -335,7 +346,7 @@ impl ReplayRenderer {
         tool: MergedToolCall,
         telling: ToolRenderSpec,
     ) -> String {
-        let other = self.rendering.known.other_text(EntityKind::ToolCall, &key.1, event.lineage);
+        let other = client_id(&key.1, event.lineage);
         let id = json_string(other.as_deref().unwrap_or(&key.1));
         self.rendering.to_v2.in_turn(tool.turn);
         tool.update(&id, version(event), telling)
@@ -389,7 +400,7 @@ impl ReplayRenderer {
     fn flush(&mut self) {
         let Some(run) = self.run.take() else { return };
         let meta = UpdateMeta::of(run.last, run.at);
-        let id = json_string(&run.message.id(&self.rendering.record, &self.rendering.known, run.row));
+        let id = json_string(&run.message.id(&self.rendering.record, run.row));
         match self.rendering.client.protocol {
             ProtocolVersion::V2 => {
                 let update = if run.begins { run.whole(&id) } else { run.chunk(Some(&id)) };

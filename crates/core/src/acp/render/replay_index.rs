@@ -35,7 +35,18 @@ pub(crate) struct ReplayIndex {
     gone: Option<Seq>,
     /// Whether there are events before the indexed range.
     begins_late: bool,
+    client_state: ClientState,
     lacks_beginning: bool,
+}
+
+/// What a client has of the conversation before its replay begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ClientState {
+    /// Perhaps everything before.
+    #[default]
+    Earlier,
+    /// Nothing: it wants only the last part.
+    Empty,
 }
 
 /// The last state update of a version 2 agent.
@@ -59,16 +70,17 @@ struct ToolCallSeqs {
 
 impl ReplayIndex {
     /// An empty index for a client of this version, from an event on.
-    pub(crate) fn of(client: ProtocolVersion, from: Seq) -> Self {
+    pub(crate) fn of(client: ProtocolVersion, from: Seq, client_state: ClientState) -> Self {
         let (shows_terminals, begins_late) = (client == ProtocolVersion::V1, from > Seq::FIRST);
-        Self { shows_terminals, begins_late, ..Self::default() }
+        Self { shows_terminals, begins_late, client_state, ..Self::default() }
     }
 
     /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
         // A version 1 client receives only the difference to earlier messages and tool calls of a version 2 agent.
         self.lacks_beginning |= self.shows_terminals && event.protocol == ProtocolVersion::V2.number();
-        if self.begins_late && !self.shows_terminals && event.kind == EventKind::Update {
+        let may_discard = self.begins_late && self.client_state == ClientState::Earlier;
+        if may_discard && !self.shows_terminals && event.kind == EventKind::Update {
             // In version 2, beginning a message discards what the client had of it. A message with an id of the agent
             // may have begun before the indexed range.
             self.lacks_beginning |= memchr::memmem::find(event.body.as_bytes(), b"\"messageId\"").is_some();
@@ -156,8 +168,10 @@ impl ReplayIndex {
                     }
                 }
                 let is_first = self.called(call, event, head.is_new_call);
-                // Only version 1 marks a new call. Any other call may have begun before the indexed range.
-                self.lacks_beginning |= is_first && !head.is_new_call;
+                // Only version 1 marks a new call. Any other call may have begun before the indexed range; what a
+                // client without earlier events needs of it is then in its title.
+                let is_whole = head.is_new_call || self.client_state == ClientState::Empty && head.has_title;
+                self.lacks_beginning |= is_first && !is_whole;
             }
             UpdateKind::Terminal => {
                 let Some(terminal) = key(head.terminal) else { return };
@@ -171,8 +185,6 @@ impl ReplayIndex {
                 self.plans.insert((event.turn, plan), event.seq);
             }
             UpdateKind::State(state) => {
-                // Session info comes in parts.
-                self.lacks_beginning |= self.begins_late && state == SessionStateKind::Info;
                 self.states.insert(state, event.seq);
             }
             UpdateKind::RunState => {

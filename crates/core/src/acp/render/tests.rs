@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Bounds, KnownIds, RecordRenderer, ReplayIndex, ReplayRenderer};
+use super::{Bounds, ClientState, RecordRenderer, ReplayIndex, ReplayRenderer};
 use crate::acp::agent::ClientFacts;
 use crate::model::{
     ClientName, Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, RecordId, Seq, Timestamp,
@@ -92,19 +92,26 @@ impl Log {
     }
 
     fn replay_as(&self, client: Arc<ClientFacts>, from: u64, bounds: Bounds) -> Vec<Value> {
-        let mut known = KnownIds::default();
-        for event in &self.events {
-            known.take(event);
-        }
         let (survey, events) = self.survey(client.protocol, Seq(from));
-        let mut rendering = RecordRenderer::new(&record(), client);
-        if self.row > LineageIndex::FIRST {
-            rendering.learn(known, self.row);
-        }
+        let rendering = RecordRenderer::new(&record(), client);
+        let begins_late = survey.begins_late();
         let mut replay = ReplayRenderer::new(rendering, survey, Seq(from), bounds);
+        if begins_late {
+            replay = replay.with_title(self.title().as_deref());
+        }
         let mut lines: Vec<String> = events.iter().flat_map(|event| replay.take(event)).collect();
         lines.extend(replay.finish());
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The title as the record has it.
+    fn title(&self) -> Option<String> {
+        self.events.iter().rev().find_map(|event| {
+            let line: Value = serde_json::from_str(&event.body).ok()?;
+            let update = line.pointer("/params/update")?;
+            let is_info = update["sessionUpdate"] == "session_info_update";
+            update["title"].as_str().filter(|_| is_info).map(str::to_owned)
+        })
     }
 
     /// The index and events of a replay from an event on: from the start of the last turn before it, or all events if
@@ -115,7 +122,7 @@ impl Log {
         let last = last.map_or(Seq::FIRST, |event| event.seq);
         let look = |first: Seq| {
             let events = &self.events[usize::try_from(first.0 - 1).unwrap()..];
-            let mut survey = ReplayIndex::of(client, first);
+            let mut survey = ReplayIndex::of(client, first, ClientState::Earlier);
             for event in events {
                 survey.take(event);
             }
@@ -463,7 +470,7 @@ fn many_tool_content_chunks_are_joined_once() {
 }
 
 #[test]
-fn id_reused_by_a_later_acp_session_is_renamed() {
+fn ids_of_a_later_acp_session_have_its_lineage_row() {
     let mut log = Log::new();
     let tool = |id: &str| {
         format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","title":"a","status":"completed"}}"#)
@@ -481,7 +488,7 @@ fn id_reused_by_a_later_acp_session_is_renamed() {
         id.and_then(Value::as_str).unwrap().to_owned()
     };
     let told: Vec<_> = updates(&log.replay()).iter().map(ids).collect();
-    assert_eq!(told, ["t", "m", "t~2", "u", "m~2"]);
+    assert_eq!(told, ["t", "m", "t~2", "u~2", "m~2"]);
 }
 
 #[test]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::acp::agent::ClientFacts;
 use crate::acp::render::{
-    Bounds, KnownIds, RecordRenderer, ReplayIndex, ReplayRenderer, SessionIds, SessionState,
+    Bounds, ClientState, RecordRenderer, ReplayIndex, ReplayRenderer, SessionIds, SessionState,
 };
 use crate::acp::{Cursor, content};
 use crate::model::{
-    Content, Direction, Event, EventKind, Fact, LineageIndex, LineageReason, OwnMessageId, ProtocolVersion,
-    RecordId, Seq, TurnId, Update,
+    Content, Direction, Event, EventKind, Fact, LineageReason, OwnMessageId, ProtocolVersion, RecordId, Seq,
+    TurnId, Update,
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
@@ -119,7 +119,6 @@ impl RecordEvents {
         catch_up(&mut renderer, &self.store, &self.record, seq).await?;
         let page = Pages { events: self, next: seq, until: seq }.next().await?.unwrap_or_default();
         let Some(event) = page.first() else { return Ok(false) };
-        load_known_ids(&mut renderer, &self.store, &self.record, event).await?;
         let (id, path) = (encode::json_string(id), ["params", "update", "messageId"]);
         let has_id = |line: &String| json::get(line, &path) == Some(&*id);
         Ok(renderer.render(event, &|_| false).iter().any(has_id))
@@ -245,26 +244,25 @@ impl RecordEvents {
         Pages { events: self, next: from, until: self.until }
     }
 
-    /// Indexes the events from `from` on for a client of this version, and returns the last lineage row among them.
-    /// Stops early if an event refers to one before `from`.
+    /// Indexes the events from `from` on for a client. Stops early if an event refers to one before `from`.
     async fn index(
         &self,
         from: Seq,
-        client: ProtocolVersion,
-    ) -> Result<(ReplayIndex, LineageIndex), StoreError> {
-        let (mut index, mut row) = (ReplayIndex::of(client, from), LineageIndex::FIRST);
+        client: &ClientFacts,
+        client_state: ClientState,
+    ) -> Result<ReplayIndex, StoreError> {
+        let mut index = ReplayIndex::of(client.protocol, from, client_state);
         let (mut pages, mut budget) = (self.pages(from), YieldBudget::default());
         while let Some(page) = pages.next().await? {
             if from > Seq::FIRST && index.lacks_beginning() {
                 break;
             }
             for event in &page {
-                row = row.max(event.lineage);
                 index.take(event);
                 budget.count(event).await;
             }
         }
-        Ok((index, row))
+        Ok(index)
     }
 
     /// Visits the events from the start of the last started turn on.
@@ -274,25 +272,6 @@ impl RecordEvents {
         while let Some(page) = pages.next().await? {
             for event in &page {
                 look(event);
-                budget.count(event).await;
-            }
-        }
-        Ok(())
-    }
-
-    /// The ids that agents have used so far.
-    pub(crate) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
-        let mut known = KnownIds::default();
-        self.learn_ids(&mut known, Seq::FIRST).await?;
-        Ok(known)
-    }
-
-    /// Adds the ids that agents used from an event on.
-    pub(crate) async fn learn_ids(&self, known: &mut KnownIds, from: Seq) -> Result<(), StoreError> {
-        let (mut pages, mut budget) = (self.pages(from), YieldBudget::default());
-        while let Some(page) = pages.next().await? {
-            for event in &page {
-                known.take(event);
                 budget.count(event).await;
             }
         }
@@ -313,20 +292,6 @@ impl Pages<'_> {
         }
         Ok(Some(page).filter(|page| !page.is_empty()))
     }
-}
-
-/// Loads known ids into a renderer if it needs them for this event.
-pub(crate) async fn load_known_ids(
-    renderer: &mut RecordRenderer,
-    store: &Arc<dyn Store>,
-    record: &RecordId,
-    event: &Event,
-) -> Result<(), StoreError> {
-    if renderer.lacks_ids(event) {
-        let events = RecordEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
-        renderer.learn(events.known_ids().await?, event.lineage);
-    }
-    Ok(())
 }
 
 /// The session's state before an event, for a client that has received nothing since `missed`. A turn that ended before
@@ -376,7 +341,6 @@ pub(crate) async fn catch_up(
     let (mut pages, mut budget) = (events.pages(start), YieldBudget::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
-            load_known_ids(renderer, store, record, event).await?;
             renderer.apply_silently(event);
             budget.count(event).await;
         }
@@ -401,20 +365,23 @@ impl ReplayReader {
         client: Arc<ClientFacts>,
         sessions: SessionIds,
         from: Seq,
+        client_state: ClientState,
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
         let mut next = events.render_start(from).await?;
-        let (mut index, mut row) = events.index(next, client.protocol).await?;
+        let mut index = events.index(next, &client, client_state).await?;
         if index.lacks_beginning() && next > Seq::FIRST {
             next = Seq::FIRST;
-            (index, row) = events.index(next, client.protocol).await?;
+            index = events.index(next, &client, client_state).await?;
         }
-        let mut renderer = RecordRenderer::new(&events.record, client).excluding_sessions(sessions);
-        if row > LineageIndex::FIRST {
-            renderer.learn(events.known_ids().await?, row);
+        let renderer = RecordRenderer::new(&events.record, client).excluding_sessions(sessions);
+        let mut replay = ReplayRenderer::new(renderer, index, from, bounds);
+        if next > Seq::FIRST {
+            // Session info comes in parts, and the title may be in an earlier one.
+            let record = events.store.record(events.record.clone()).await?;
+            replay = replay.with_title(record.as_ref().and_then(|record| record.info.title()));
         }
-        let replay = Some(ReplayRenderer::new(renderer, index, from, bounds));
-        Ok(Self { replay, events, next, budget: YieldBudget::default() })
+        Ok(Self { replay: Some(replay), events, next, budget: YieldBudget::default() })
     }
 
     /// The lines of the next page; `None` after the last.

@@ -21,7 +21,7 @@ use crate::wire::WireError;
 use super::delivered::{DeliveryProgress, DeliveryReporter};
 use super::foreign_turns::ForeignTurns;
 use super::own_prompts::OwnPrompts;
-use super::replay::{catch_up, load_known_ids, state_before};
+use super::replay::{catch_up, state_before};
 use crate::host::permissions::url_elicitations::UrlElicitations;
 use crate::protocol::rpc_error;
 use crate::protocol::watched_event;
@@ -211,7 +211,6 @@ impl UpdateContext {
     }
 
     async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
-        load_known_ids(&mut self.renderer, &self.store, record, event).await?;
         if self.renderer.lacks_offers(event)
             && let Ok(Some(session)) = self.engine.running(record).await
         {

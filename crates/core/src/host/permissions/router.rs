@@ -14,26 +14,24 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{Mutex, MutexGuard, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::acp::agent::{ClientLink, ClientRequestError, PermissionOutcome};
-use crate::acp::render::KnownIds;
+use crate::acp::render::client_id_json;
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_answer, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_client_call_ids};
 use crate::engine::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest};
-use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
-use crate::store::{Store, StoreError};
+use crate::model::{ProtocolVersion, RecordId, Seq};
 use crate::wire::json;
 use crate::wire::{RpcError, RpcId, WireError};
 
 use super::pending::{ExternalDecision, PendingGuard, Subject};
 use super::responders::{ConnectionId, Responder, Responders, TurnResponder};
 use super::tool_call_snapshot::RequestedCall;
-use crate::host::attach::replay::RecordEvents;
 use crate::protocol::pending_requests::ResponderMeta;
 
 /// How many requests of one turn may be open; as many again may be queued.
@@ -66,21 +64,18 @@ enum ResponderReply {
 /// Creates a channel for the requests of a record's agent, and the task that routes them until the channel closes.
 pub(crate) fn route(
     responders: Arc<Responders>,
-    store: Arc<dyn Store>,
     record: RecordId,
     own: Option<TurnResponder>,
 ) -> (mpsc::Sender<ResponderRequest>, impl Future<Output = ()> + Send + 'static) {
     let (sender, mut requests) = mpsc::channel(OPEN_REQUESTS);
     let routing = async move {
-        let known_ids = Arc::new(RecordIds::new(store, record.clone()));
         let mut open = JoinSet::new();
         let mut is_closed = false;
         while !is_closed || !open.is_empty() {
             tokio::select! {
                 request = requests.recv(), if !is_closed && open.len() < OPEN_REQUESTS => match request {
                     Some(request) => {
-                        let (responders, known_ids) = (Arc::clone(&responders), Arc::clone(&known_ids));
-                        open.spawn(route_one(request, responders, known_ids, record.clone(), own.clone()));
+                        open.spawn(route_one(request, Arc::clone(&responders), record.clone(), own.clone()));
                     }
                     None => is_closed = true,
                 },
@@ -95,7 +90,6 @@ pub(crate) fn route(
 async fn route_one(
     request: ResponderRequest,
     responders: Arc<Responders>,
-    known_ids: Arc<RecordIds>,
     record: RecordId,
     own: Option<TurnResponder>,
 ) {
@@ -113,7 +107,7 @@ async fn route_one(
         }
         (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
     }
-    let Some(params) = client_params(&request, &known_ids, &record).await else {
+    let Some(params) = client_params(&request, &record) else {
         request.answer(ClientDecision::Reject);
         return;
     };
@@ -329,53 +323,10 @@ async fn forward_file_request(
     request.answer(decision);
 }
 
-/// The request's params with the session id and tool call ids that clients know; `None` if it names no session, or the
-/// ids cannot be read.
-async fn client_params(
-    request: &ResponderRequest,
-    known_ids: &RecordIds,
-    record: &RecordId,
-) -> Option<String> {
+/// The request's params with the session id and tool call ids that clients know; `None` if it names no session.
+fn client_params(request: &ResponderRequest, record: &RecordId) -> Option<String> {
     let params = pass_on_params(request.params(), record.as_str())?;
-    let row = request.lineage();
-    if row == LineageIndex::FIRST {
-        return Some(params);
-    }
-    let known = known_ids.up_to(request.seq()).await.ok()?;
-    Some(with_client_call_ids(params, |id| known.ids.other_call(id, row)))
-}
-
-/// The ids that agents used in a record, read as far as a request needs them. All requests of a turn share it, so each
-/// event is read once.
-struct RecordIds {
-    store: Arc<dyn Store>,
-    record: RecordId,
-    read: Mutex<ReadIds>,
-}
-
-struct ReadIds {
-    ids: KnownIds,
-    /// The first event that was not read.
-    next: Seq,
-}
-
-impl RecordIds {
-    fn new(store: Arc<dyn Store>, record: RecordId) -> Self {
-        let read = ReadIds { ids: KnownIds::default(), next: Seq::FIRST };
-        Self { store, record, read: Mutex::new(read) }
-    }
-
-    /// The ids up to this event or later: later events do not change the ids that a request names.
-    async fn up_to(&self, seq: Seq) -> Result<MutexGuard<'_, ReadIds>, StoreError> {
-        let mut read = self.read.lock().await;
-        if read.next <= seq {
-            let events = RecordEvents::new(Arc::clone(&self.store), self.record.clone(), Some(seq));
-            let ReadIds { ids, next } = &mut *read;
-            events.learn_ids(ids, *next).await?;
-            *next = seq.next();
-        }
-        Ok(read)
-    }
+    Some(with_client_call_ids(params, |id| client_id_json(id, request.lineage())))
 }
 
 /// Forwards a request that an agent makes during a client's own request to that client. Unsupported ones stay

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, NewCall, RestoreCall, SessionSetup};
-use crate::acp::render::Bounds;
+use crate::acp::render::{Bounds, ClientState};
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::machine::WakeOutcome;
 use crate::model::{
@@ -80,7 +80,9 @@ pub(crate) async fn load(
     let paused = client.attachments.pause_updates(&record).await;
     let events = stored_events(client, &opened.session);
     let from = events.end();
-    let replay = replay(client, events, start, meta.replay, link);
+    // A client that asks for the last turns has nothing of the conversation yet.
+    let client_state = if cursor == Cursor::Start { ClientState::Empty } else { ClientState::Earlier };
+    let replay = replay(client, events, (start, client_state), meta.replay, link);
     let (replayed, wake) = tokio::join!(replay, wake(client, &opened, &meta));
     let wake = adopted.or(wake?);
     replayed?.map_err(|source| CallError::NotSent { session: session.clone(), source })?;
@@ -312,14 +314,14 @@ async fn resolve_cursor(
 async fn replay(
     client: &Connection,
     events: RecordEvents,
-    start: Seq,
+    (start, client_state): (Seq, ClientState),
     limits: ReplayMeta,
     link: &ClientLink,
 ) -> Result<Result<(), WireError>, CallError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let bounds = Bounds { tool_output_bytes: limits.tool_output_bytes.map(bytes) };
     let sessions = client.attachments.session_ids();
-    let reader = ReplayReader::open(events, link.client(), sessions, start, bounds).await;
+    let reader = ReplayReader::open(events, link.client(), sessions, start, client_state, bounds).await;
     let mut reader = reader.map_err(rpc_error::not_kept)?;
     while let Some(lines) = reader.next_page().await.map_err(rpc_error::not_kept)? {
         if let Err(error) = send_lines(lines, link).await {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordSettings,
-    Timestamp,
+    AbsolutePath, AcpSessionId, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, LineageIndex, Record,
+    RecordSettings, Timestamp,
 };
 use crate::store::{Change, Durability, MemoryStore};
 
