@@ -32,6 +32,10 @@ pub(crate) enum Measure {
     Megabytes,
     /// Our time over the time with one record.
     OverOneRecord,
+    /// Our time over the same with a short record.
+    OverShortRecord,
+    /// Milliseconds without the agent's own.
+    MillisNet,
     /// How many in a second.
     PerSecond,
     /// Our time over that of a loop over the same rows without acpx.
@@ -57,6 +61,8 @@ impl fmt::Display for Measure {
             Self::OverEmpty => "× an empty program",
             Self::Megabytes => " MB",
             Self::OverOneRecord => "× with one record",
+            Self::OverShortRecord => "× with a short record",
+            Self::MillisNet => " ms, net",
             Self::PerSecond => " a second",
             Self::OverBareLoop => "× a bare loop",
             Self::MicrosMoreMedian => " µs more at the median",
@@ -73,7 +79,8 @@ impl fmt::Display for Budget {
 
 use Limit::{AtLeast, AtMost};
 use Measure::{
-    Faster, FasterNet, Megabytes, MicrosMoreMedian, OverBareLoop, OverEmpty, OverOneRecord, PerSecond,
+    Faster, FasterNet, Megabytes, MicrosMoreMedian, MillisNet, OverBareLoop, OverEmpty, OverOneRecord,
+    OverShortRecord, PerSecond,
 };
 
 /// The start of the program.
@@ -104,7 +111,25 @@ pub(crate) const SESSION_MEMORY: Budget =
     Budget { work: "memory for one more live session, of 100", limits: &[AtMost(0.2, Megabytes)] };
 /// One session among many.
 pub(crate) const MANY_RECORDS: Budget =
-    Budget { work: "`status` with 10,000 records", limits: &[AtMost(1.25, OverOneRecord)] };
+    Budget { work: "`status` with 50,000 records", limits: &[AtMost(1.25, OverOneRecord)] };
+/// A page of many sessions.
+pub(crate) const MANY_LISTED: Budget =
+    Budget { work: "`sessions list --limit 50` with 50,000 records", limits: &[AtMost(2.5, OverOneRecord)] };
+/// A prompt that has to create its session among many.
+pub(crate) const MANY_CREATED: Budget =
+    Budget { work: "`prompt --create` with 50,000 records", limits: &[AtMost(2.0, OverOneRecord)] };
+/// An agent that gets a long conversation back.
+pub(crate) const LONG_RESTORE: Budget =
+    Budget { work: "restore of a record of 1,000,000 events", limits: &[AtMost(50.0, MillisNet)] };
+/// The end of a long conversation, listed.
+pub(crate) const LONG_HISTORY: Budget =
+    Budget { work: "`sessions history` of that record", limits: &[AtMost(1.5, OverShortRecord)] };
+/// The end of a long conversation, shown.
+pub(crate) const LONG_REPLAY: Budget =
+    Budget { work: "`sessions replay --last 1` of that record", limits: &[AtMost(1.5, OverShortRecord)] };
+/// The end of a long conversation in an editor.
+pub(crate) const LONG_LOAD: Budget =
+    Budget { work: "an editor's load of its last 5 turns", limits: &[AtMost(1.5, OverShortRecord)] };
 /// A fast agent.
 pub(crate) const STORED: Budget =
     Budget { work: "280-byte updates, stored and forwarded", limits: &[AtLeast(100_000.0, PerSecond)] };
@@ -141,7 +166,7 @@ pub(crate) const STALLED: Budget =
     Budget { work: "memory for a client that reads nothing", limits: &[AtMost(5.0, Megabytes)] };
 
 /// All of them, in the order of the report.
-pub(crate) const BUDGETS: [&Budget; 20] = [
+pub(crate) const BUDGETS: [&Budget; 26] = [
     &VERSION,
     &STATUS,
     &LIST,
@@ -152,6 +177,12 @@ pub(crate) const BUDGETS: [&Budget; 20] = [
     &HOST_MEMORY,
     &SESSION_MEMORY,
     &MANY_RECORDS,
+    &MANY_LISTED,
+    &MANY_CREATED,
+    &LONG_RESTORE,
+    &LONG_HISTORY,
+    &LONG_REPLAY,
+    &LONG_LOAD,
     &STORED,
     &REPLAY,
     &FACE_MESSAGE,

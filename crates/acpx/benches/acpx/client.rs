@@ -59,10 +59,12 @@ impl Client {
         self.answer(on_update);
     }
 
-    /// Takes up a session with this request, and counts the updates that come before the answer.
-    pub(crate) fn take_up(&mut self, method: &str, session: &str, from: &Value) -> (Duration, u64) {
+    /// Takes up a session with this request and further members, and counts the updates that come before the answer.
+    pub(crate) fn take_up(&mut self, method: &str, session: &str, more: &Value) -> (Duration, u64) {
         let mut params = json!({ "sessionId": session, "cwd": "/", "mcpServers": [] });
-        params["replayFrom"] = from.clone();
+        for (name, value) in more.as_object().into_iter().flatten() {
+            params[name] = value.clone();
+        }
         let mut received = 0;
         let started = Instant::now();
         self.ask(method, &params);

@@ -55,13 +55,13 @@ fn replays(agent: &[String], budgets: [&'static Budget; 2], lines: u64, report: 
     let mut first = program.editor(&agent, 1);
     let session = first.open();
     first.prompt(&session, UPDATES.into());
-    let from_start = json!({ "type": "start" });
-    let requests = [(1, "session/load", Value::Null), (2, "session/resume", from_start)];
-    for (budget, (protocol, method, from)) in budgets.into_iter().zip(requests) {
+    let from_start = json!({ "replayFrom": { "type": "start" } });
+    let requests = [(1, "session/load", json!({})), (2, "session/resume", from_start)];
+    for (budget, (protocol, method, more)) in budgets.into_iter().zip(requests) {
         let mut expected = None;
         let samples = alone(ROUNDS, || {
             let mut client = program.editor(&agent, protocol);
-            let (time, received) = client.take_up(method, &session, &from);
+            let (time, received) = client.take_up(method, &session, &more);
             client.end();
             // Version 2 also gets the session state, and the beginning of a message that was not joined.
             assert!(

@@ -13,6 +13,7 @@ mod client;
 mod commands;
 mod face;
 mod latency;
+mod long_record;
 mod machine;
 mod memory;
 mod programs;
@@ -40,15 +41,17 @@ struct Wishes {
     write: bool,
     /// Whether a missed budget is no failure.
     no_gate: bool,
+    /// Whether only the rows with many records and a long one are measured.
+    scale: bool,
 }
 
 fn main() -> ExitCode {
     let Some(wishes) = wishes() else {
-        println!("usage: ./bench [--without-npm] [--write] [--no-gate]");
+        println!("usage: ./bench [--without-npm] [--write] [--no-gate] [--scale]");
         return ExitCode::from(2);
     };
     let machine = machine::describe();
-    let report = measure(wishes.npm.as_deref());
+    let report = measure(wishes.npm.as_deref(), wishes.scale);
     let text = report.text(&machine);
     println!("{text}");
     if wishes.write {
@@ -73,6 +76,7 @@ fn wishes() -> Option<Wishes> {
             "--npm" => wishes.npm = Some(arguments.next()?.into()),
             "--write" => wishes.write = true,
             "--no-gate" => wishes.no_gate = true,
+            "--scale" => wishes.scale = true,
             // Cargo says this to every benchmark.
             "--bench" => {}
             _ => return None,
@@ -81,10 +85,15 @@ fn wishes() -> Option<Wishes> {
     Some(wishes)
 }
 
-fn measure(npm: Option<&Path>) -> Report {
+fn measure(npm: Option<&Path>, scale: bool) -> Report {
     let mut report = Report::default();
     let agents = Agents::new();
     let sides = Sides { ours: Program::ours(), npm: npm.map(Program::npm) };
+    if scale {
+        records::measure(&Program::ours(), &Program::ours(), None, &agents, &mut report);
+        long_record::measure(&agents, &mut report);
+        return report;
+    }
     let npm_rate = commands::measure(&sides, &agents, &mut report);
     drop(sides);
     let npm_program = npm.map(Program::npm);
@@ -92,6 +101,7 @@ fn measure(npm: Option<&Path>) -> Report {
     drop(npm_program);
     let npm_program = npm.map(Program::npm);
     records::measure(&Program::ours(), &Program::ours(), npm_program.as_ref(), &agents, &mut report);
+    long_record::measure(&agents, &mut report);
     updates::measure(npm_rate, &mut report);
     latency::measure(&agents, &mut report);
     face::measure(&agents, &mut report);

@@ -1,5 +1,6 @@
-//! `status` with many records in the store, against the same with one.
+//! Commands with many records in the store, against the same with one.
 
+use std::cell::Cell;
 use std::fs;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::programs::Program;
 use crate::report::{Report, Row};
 use crate::samples::{Race, Work};
 
-const RECORDS: usize = 10_000;
+const RECORDS: usize = 50_000;
 /// How many are written at a time.
 const GROUP: usize = 256;
 const ROUNDS: usize = 10;
@@ -49,6 +50,23 @@ pub(crate) fn measure(
     let found =
         [(Measure::OverOneRecord, Some(race.ours.over(&race.floor))), (Measure::Faster, race.faster())];
     report.add(Row::of_race(&budgets::MANY_RECORDS, &race, &found));
+    let list: &[&str] = &["sessions", "list", "--local", "--limit", "50"];
+    let race = Race::run(ROUNDS, &mut || one.run(list), &mut || many.run(list), None);
+    let found = [(Measure::OverOneRecord, Some(race.ours.over(&race.floor)))];
+    report.add(Row::of_race(&budgets::MANY_LISTED, &race, &found));
+    // The directory has a session without a name, so each name is a new one.
+    let number = Cell::new(0);
+    let create = |program: &Program| {
+        number.set(number.get() + 1);
+        let name = format!("new-{}", number.get());
+        program.run(&["--agent", &agent, "prompt", "--create", "-s", &name, "hi"])
+    };
+    // The host starts before it is timed.
+    create(one);
+    create(many);
+    let race = Race::run(ROUNDS, &mut || create(one), &mut || create(many), None);
+    let found = [(Measure::OverOneRecord, Some(race.ours.over(&race.floor)))];
+    report.add(Row::of_race(&budgets::MANY_CREATED, &race, &found));
 }
 
 /// Copies the one record, each copy with an id and a directory of its own.

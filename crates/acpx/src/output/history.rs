@@ -67,6 +67,8 @@ impl Role {
 #[derive(Debug)]
 pub(crate) struct History {
     conversation: Conversation,
+    /// Whether it begins with the record's first event.
+    is_whole: bool,
     /// When each tool call was first seen: the conversation has only their sequence numbers.
     tool_times: HashMap<Seq, Timestamp>,
     /// The agent's client requests, which are not part of the conversation.
@@ -80,10 +82,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The empty history of a record.
-    pub(crate) fn new(record: RecordId) -> Self {
+    /// The empty history of a record from an event on.
+    pub(crate) fn of(record: RecordId, first: Seq) -> Self {
         Self {
             conversation: Conversation::new(record),
+            is_whole: first == Seq::FIRST,
             tool_times: HashMap::new(),
             requests: RequestHistory::default(),
             unsent: HashMap::new(),
@@ -135,8 +138,8 @@ impl History {
         self.conversation.apply(event, content);
     }
 
-    /// The last entries, and how many there are in all.
-    pub(crate) fn last(&self, limit: usize) -> (Vec<HistoryEntry>, usize) {
+    /// The last entries, and how many there are in all if that is known.
+    pub(crate) fn last(&self, limit: usize) -> (Vec<HistoryEntry>, Option<usize>) {
         let mut entries = LastEntries { last: VecDeque::new(), limit, total: 0 };
         let in_tools = self.terminals_in_tools();
         let mut requests = self.requests.all().peekable();
@@ -150,7 +153,7 @@ impl History {
         for (turn, at) in &self.interrupted {
             entries.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
         }
-        (entries.last.into(), entries.total)
+        (entries.last.into(), self.is_whole.then_some(entries.total))
     }
 
     fn add_entry(&self, entry: &Entry, entries: &mut LastEntries) {
@@ -310,7 +313,8 @@ struct HistoryObject<'a> {
     identity: &'a SessionIdentity,
     limit: usize,
     count: usize,
-    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
     entries: &'a [HistoryEntry],
 }
 
@@ -338,20 +342,40 @@ pub(crate) fn history(
                 out.styled(style, &format!("{:<11}", entry.role.word()))?;
                 writeln!(out, "{}", entry.text_preview)?;
             }
-            if entries.len() < total {
-                let words =
-                    format!("{} of {total} entries; --limit {total} shows all of them\n", entries.len());
-                out.styled(Style::Dim, &words)?;
+            let shown = entries.len();
+            match total {
+                Some(total) if shown < total => {
+                    let words = format!("{shown} of {total} entries; --limit {total} shows all of them\n");
+                    out.styled(Style::Dim, &words)?;
+                }
+                Some(_) => {}
+                None => {
+                    let more = limit.saturating_mul(5);
+                    out.styled(
+                        Style::Dim,
+                        &format!("the last {shown} entries; --limit {more} shows more\n"),
+                    )?;
+                }
             }
         }
         Format::Text => {
-            writeln!(out, "session: {} ({}/{total} shown)", identity.record, entries.len())?;
+            match total {
+                Some(total) => {
+                    writeln!(out, "session: {} ({}/{total} shown)", identity.record, entries.len())?;
+                }
+                None => writeln!(out, "session: {} (last {} shown)", identity.record, entries.len())?,
+            }
             for entry in &entries {
                 writeln!(out, "{}\t{}\t{}", entry.timestamp, entry.role.word(), entry.text_preview)?;
             }
-            if entries.len() < total {
+            let hint = match total {
+                Some(total) if entries.len() < total => Some(format!("--limit {total} shows all of it")),
+                Some(_) => None,
+                None => Some(format!("--limit {} shows more", limit.saturating_mul(5))),
+            };
+            if let Some(hint) = hint {
                 console.flush()?;
-                console.banner(&format!("--limit {total} shows all of it"));
+                console.banner(&hint);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Finds the session that a command means, in the store, without a host. A missing store has no sessions.
 
+use std::cmp::Reverse;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use acpx_core::engine::{agent_build, has_answered, last_answers};
 use acpx_core::home::{HostPaths, listens, published};
 use acpx_core::host::RecordEvents;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Seq, SessionName,
-    SessionUsage, Turn,
+    AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Scope, Seq,
+    SessionName, SessionUsage, Turn,
 };
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
@@ -184,7 +185,7 @@ impl RecordLookup {
         if let Some(closed) = self.find(settings, SessionFilter::OpenOrClosed).await? {
             return Ok(Alternatives::Closed(closed.id));
         }
-        let lost: Vec<Record> = self.lost_of(settings).await?;
+        let lost: Vec<Record> = self.lost_of(settings, RECENT).await?;
         if !lost.is_empty() {
             return Ok(Alternatives::Lost(lost.iter().map(lost_session).collect()));
         }
@@ -195,14 +196,16 @@ impl RecordLookup {
         Ok(if self.may_be_remote(settings).await? { Alternatives::Remote } else { Alternatives::None })
     }
 
-    /// The open sessions whose name may be meant: of this agent here, of this agent in other directories, of other
+    /// The recently used open sessions whose name may be meant: of this agent here, of this agent in other directories, of other
     /// agents here, and, if no agent is typed, of others in other directories; at most one of each.
     async fn similar(&self, settings: &CommandSettings) -> Result<Vec<SimilarSession>, CliError> {
         let Some(typed) = settings.session.as_ref().filter(|_| id_of(settings).is_none()) else {
             return Ok(Vec::new());
         };
         let directories = ScopeDirectories::from(settings.cwd.as_path())?.directories()?;
-        let open = self.open_with(None).await?;
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut open = store.records(RecordFilter::default(), None, RECENT).await?;
+        open.retain(|record| record.lifecycle == Lifecycle::Open);
         let named = open.iter().filter_map(|record| Some((record, record.scope.as_ref()?.name.as_ref()?)));
         let of_group = |is_own: bool, is_here: bool| {
             let of_group = |record: &Record| {
@@ -258,11 +261,18 @@ impl RecordLookup {
         Ok(Vec::new())
     }
 
-    /// The open sessions of this agent and name whose directories are missing. Their original location is unknown, so
-    /// the directory is not compared.
-    pub(crate) async fn lost_of(&self, settings: &CommandSettings) -> Result<Vec<Record>, CliError> {
-        let lost = self.lost(Some(settings)).await?;
-        Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
+    /// The open sessions of this agent and name whose directories are missing, among so many of the newest, most
+    /// recently used first. Their original location is unknown, so the directory is not compared.
+    pub(crate) async fn lost_of(
+        &self,
+        settings: &CommandSettings,
+        newest: usize,
+    ) -> Result<Vec<Record>, CliError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let named = Scope { agent: settings.agent.key(), name: settings.session.clone() };
+        let mut open = store.records_named(named, newest).await?;
+        open.sort_by_key(|record| Reverse(record.updated_at));
+        Ok(lost_among(open).await)
     }
 
     /// The open sessions, of the selected agent or of all, whose directories are missing, except those that an editor
@@ -426,6 +436,8 @@ pub(crate) fn session_match(id: String, record: &Record) -> SessionMatch {
 
 /// The fewest characters that an id can be abbreviated to. With fewer, an old id could soon be taken for another.
 pub(crate) const SHORTEST_PREFIX: usize = 6;
+/// How many sessions are considered for a hint. With tens of thousands of them, a command does not read all for that.
+const RECENT: usize = 256;
 /// How many records are read at a time to find one by its position.
 const POSITION_PAGE: usize = 64;
 /// How many sessions with an ambiguous prefix are listed.

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use acpx_core::home::listens;
+use acpx_core::host::RecordEvents;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
@@ -19,14 +20,39 @@ const PAGE: usize = 4096;
 pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(), CliError> {
     block_on(async {
         let lookup = RecordLookup::open()?;
-        let (record, store) = lookup.need(settings, "history").await?;
-        let mut conversation = History::new(record.id.clone());
-        let mut from = Seq::FIRST;
+        let (record, _) = lookup.need(settings, "history").await?;
+        let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
+        let mut conversation = last_entries(&*store, &record, &events, limit.get()).await?;
+        // Turns that were sent by a dead host, or to a dead agent, are interrupted.
+        let paths = HostLocator::of_environment()?.paths;
+        for (turn, at) in
+            left_turns(&*store, &record.id, |record| agent_lives(record, &paths) && listens(&paths)).await?
+        {
+            conversation.add_interrupted(turn, at);
+        }
+        let mut console = Console::of_program(settings.mode);
+        Ok(history(&record.identity(), &conversation, limit.get(), &mut console)?)
+    })
+}
+
+/// The last entries of a record: those of as many of its last turns as there are entries to show. A turn has at least one
+/// entry unless its prompt has no words, so a second look further back is rare.
+async fn last_entries(
+    store: &dyn Store,
+    record: &Record,
+    events: &RecordEvents,
+    limit: usize,
+) -> Result<History, CliError> {
+    let mut turns = limit as u64;
+    loop {
+        let start = events.last_turns(turns).await?;
+        let mut conversation = History::of(record.id.clone(), start);
+        let mut from = start;
         loop {
-            let events = store.events(record.id.clone(), from, PAGE).await?;
-            let Some(last) = events.last() else { break };
+            let page = store.events(record.id.clone(), from, PAGE).await?;
+            let Some(last) = page.last() else { break };
             from = last.seq.next();
-            for event in &events {
+            for event in &page {
                 conversation.apply(event);
             }
         }
@@ -35,16 +61,11 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(),
                 conversation.add_unsent(&turn);
             }
         }
-        // Turns that were sent by a dead host, or to a dead agent, are interrupted.
-        let paths = HostLocator::of_environment()?.paths;
-        for (turn, at) in
-            left_turns(store, &record.id, |record| agent_lives(record, &paths) && listens(&paths)).await?
-        {
-            conversation.add_interrupted(turn, at);
+        if start == Seq::FIRST || conversation.last(limit).0.len() >= limit {
+            return Ok(conversation);
         }
-        let mut console = Console::of_program(settings.mode);
-        Ok(history(&record.identity(), &conversation, limit.get(), &mut console)?)
-    })
+        turns = turns.saturating_mul(4);
+    }
 }
 
 /// The interrupted turns: sent, not ended, without a host or agent that continues them; and when they were sent. An

@@ -40,7 +40,7 @@ async fn meant(lookup: &RecordLookup, settings: &CommandSettings) -> Result<Reco
     if let Some(record) = lookup.by_reference(settings).await? {
         return Ok(record);
     }
-    let mut lost = lookup.lost_of(settings).await?;
+    let mut lost = lookup.lost_of(settings, usize::MAX).await?;
     match (lost.pop(), lost.is_empty()) {
         (Some(record), true) => Ok(record),
         (None, _) => {

@@ -44,7 +44,7 @@ fn said() -> History {
         (2, prompt("second")),
         (2, update(r#"{"sessionUpdate":"tool_call","toolCallId":"u","kind":"search"}"#)),
     ];
-    let mut history = History::new(record().id);
+    let mut history = History::of(record().id, Seq::FIRST);
     for (index, (turn, (direction, kind, body))) in events.into_iter().enumerate() {
         let seq = u64::try_from(index).unwrap() + 1;
         history.apply(&event(seq, turn, direction, kind, &body));
@@ -116,7 +116,13 @@ fn the_last_entries_are_shown_and_counted_among_all() {
         written(mode(Format::Text), |console| history(&identity, &said(), 1, console).unwrap());
     assert_eq!(text, "session: r1 (1/4 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
     assert_eq!(more, "[acpx] --limit 4 shows all of it\n");
-    let empty = formats(|console| history(&identity, &History::new(record().id), 5, console).unwrap());
+    // How many entries come before the events that were read is not known.
+    let last = History { is_whole: false, ..said() };
+    let (text, more) = written(mode(Format::Text), |console| history(&identity, &last, 1, console).unwrap());
+    assert_eq!(text, "session: r1 (last 1 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
+    assert_eq!(more, "[acpx] --limit 5 shows more\n");
+    let empty =
+        formats(|console| history(&identity, &History::of(record().id, Seq::FIRST), 5, console).unwrap());
     let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
     assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);
 }
@@ -146,7 +152,7 @@ fn truncated_history_entry_is_marked() {
 
 #[test]
 fn tool_call_shows_the_output_of_its_terminal() {
-    let mut history = History::new(record().id);
+    let mut history = History::of(record().id, Seq::FIRST);
     let call = concat!(
         r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","#,
         r#""toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"u"}]}}}"#,
@@ -225,7 +231,7 @@ fn client_requests_are_in_their_turns_entry_and_commands_once() {
         answer(5, r#""result":{"exitCode":0}"#),
         request(6, "fs/read_text_file", r#"{"path":"/w/c"}"#),
     ];
-    let mut history = History::new(record().id);
+    let mut history = History::of(record().id, Seq::FIRST);
     for (seq, (direction, kind, body)) in (1..).zip(events) {
         history.apply(&event(seq, 1, direction, kind, &body));
     }
@@ -233,7 +239,7 @@ fn client_requests_are_in_their_turns_entry_and_commands_once() {
     let expected = "first [client:fs/write_text_file] /w/a [tool:Run] $ make \
         [client:fs/write_text_file (denied)] /w/b: Permission denied for fs/write_text_file \
         [client:terminal/create] $ ls -l total 0 [exit code 0] [client:fs/read_text_file (not answered)] /w/c";
-    assert_eq!((shown[0].text_preview.as_str(), total), (expected, 1));
+    assert_eq!((shown[0].text_preview.as_str(), total), (expected, Some(1)));
 }
 
 #[test]
@@ -248,7 +254,7 @@ fn open_request_is_not_answered_by_a_reply_to_the_next_process() {
     };
     let fact = |fact: &str| (Direction::Ours, EventKind::Fact, fact.to_owned());
     let shown = |between: Vec<(Direction, EventKind, String)>| {
-        let mut history = History::new(record().id);
+        let mut history = History::of(record().id, Seq::FIRST);
         let events = [vec![request("fs/write_text_file")], between, vec![answered()]].concat();
         for (seq, (direction, kind, body)) in (1..).zip(events) {
             history.apply(&Event {
@@ -282,7 +288,7 @@ fn open_request_is_not_answered_by_a_reply_to_the_next_process() {
 
 #[test]
 fn oldest_of_many_open_requests_loses_its_outcome() {
-    let mut history = History::new(record().id);
+    let mut history = History::of(record().id, Seq::FIRST);
     let line = |id: u64, rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
     for id in 1..=65 {
         let wanted = format!(r#""method":"fs/write_text_file","params":{{"path":"/{id}"}}"#);
