@@ -86,13 +86,100 @@ async fn check_origin(
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use acpx_core::protocol::meta::ClientMeta;
     use axum::body::Body;
     use axum::http::HeaderMap;
+    use axum::http::header::ACCESS_CONTROL_ALLOW_ORIGIN;
+    use bytes::Bytes;
+    use futures_util::stream;
     use http_body_util::BodyExt;
     use hyper::service::Service;
     use hyper_util::service::TowerToHyperService;
+    use tokio::time::Instant;
 
+    use super::super::guard::Guard;
+    use super::super::peer_process::SocketAddresses;
+    use super::super::server::{Allowance, Hosts};
     use super::*;
+
+    /// The response of a router: its status, the origin that may read it, and its text.
+    async fn answer(router: Router, request: Request) -> (u16, Option<String>, String) {
+        let (head, body) = TowerToHyperService::new(router).call(request).await.unwrap().into_parts();
+        let origin =
+            head.headers.get(ACCESS_CONTROL_ALLOW_ORIGIN).map(|origin| origin.to_str().unwrap().to_owned());
+        let text = body.collect().await.unwrap().to_bytes();
+        (head.status.as_u16(), origin, String::from_utf8(text.to_vec()).unwrap())
+    }
+
+    /// The routes of a home without tokens and without a host.
+    fn routes(home: &tempfile::TempDir) -> Router {
+        let hosts = Hosts {
+            directory: home.path().to_owned(),
+            bridge: Box::new(|_| unreachable!("no request here gets to the host")),
+            no_host: |_| {},
+        };
+        let origins = vec!["https://page.example".to_owned()];
+        let guard = Guard { is_loopback: true, insecure_public: false, origins };
+        router(&HttpServer::new(hosts, "home".to_owned(), ClientMeta::default(), guard, Allowance::default()))
+    }
+
+    fn request(method: &Method, path: &str, headers: &[(&str, &str)], body: Body) -> Request {
+        let address = "127.0.0.1:7".parse().unwrap();
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost:7");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.extension(SocketAddresses { theirs: address, ours: address }).body(body).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stalled_request_body_times_out_with_408() {
+        let home = tempfile::tempdir().unwrap();
+        let json = [("content-type", "application/json")];
+        let stalled = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let began = Instant::now();
+        let answered = answer(routes(&home), request(&Method::POST, PATH, &json, stalled)).await;
+        assert_eq!(answered, (408, None, "the body took too long".to_owned()));
+        assert_eq!(began.elapsed(), BODY);
+    }
+
+    #[tokio::test]
+    async fn layers_refuse_requests_before_their_handlers() {
+        let home = tempfile::tempdir().unwrap();
+        let too_long = (longest_line() + 1).to_string();
+        let (page, evil) = (("origin", "https://page.example"), ("origin", "https://evil.example"));
+        let cases: &[(Method, &str, &[(&str, &str)], u16, &str)] = &[
+            (Method::GET, "/", &[], 404, "the ACP endpoint is /acp"),
+            (Method::GET, "/", &[evil], 403, "requests of this Origin are not allowed"),
+            (Method::HEAD, PATH, &[("accept", "text/event-stream")], 405, ""),
+            (Method::PATCH, PATH, &[], 405, "only POST, GET and DELETE are supported"),
+            (Method::POST, PATH, &[("content-length", &too_long)], 413, "length limit exceeded"),
+            (
+                Method::POST,
+                PATH,
+                &[("authorization", "Bearer x"), ("content-length", &too_long)],
+                401,
+                "this token is unknown or revoked",
+            ),
+            // A page that is allowed may also read why it is refused.
+            (Method::GET, PATH, &[page], 406, "only text/event-stream is available"),
+            (
+                Method::GET,
+                PATH,
+                &[page, ("authorization", "Bearer x")],
+                401,
+                "this token is unknown or revoked",
+            ),
+            (Method::OPTIONS, PATH, &[page], 204, ""),
+        ];
+        for (method, path, headers, status, text) in cases {
+            let answered = answer(routes(&home), request(method, path, headers, Body::empty())).await;
+            let reader = headers.contains(&page).then(|| page.1.to_owned());
+            assert_eq!(answered, (*status, reader, (*text).to_owned()), "{method} {path} {headers:?}");
+        }
+    }
 
     #[tokio::test]
     async fn tokens_in_headers_are_masked_in_debug_output() {
@@ -104,10 +191,8 @@ mod tests {
             .header("sec-websocket-protocol", "bearer.secret")
             .header("x-shown", "yes");
         let request = request.body(Body::empty()).unwrap();
-        let shown = TowerToHyperService::new(router).call(request).await.unwrap();
-        let shown = shown.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(
-            std::str::from_utf8(&shown).unwrap(),
+            answer(router, request).await.2,
             r#"{"authorization": Sensitive, "sec-websocket-protocol": Sensitive, "sec-websocket-protocol": Sensitive, "x-shown": "yes"}"#
         );
     }
