@@ -1,7 +1,7 @@
 //! The `acpx` program: its grammar, its commands, and the demo agent.
 //!
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads. Layers, each using only those
-//! before it: `home_file`, `agents`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
+//! before it: `version`, `home_file`, `agents`, `log`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
 //! `session`, `commands`.
 
 mod agents;
@@ -12,11 +12,13 @@ mod demo_agent;
 mod error;
 mod home_file;
 mod http;
+mod log;
 mod mcp;
 mod output;
 mod prompt_input;
 mod session;
 mod terminal;
+mod version;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -63,7 +65,7 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
             Ok(CliExit::Success.into())
         }
         Request::Version => {
-            output::print(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
+            output::print(&format!("{}\n", version::VERSION_LINE))?;
             Ok(CliExit::Success.into())
         }
     }

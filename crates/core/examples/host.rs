@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let setup = HostSetup {
                 paths,
                 version: "example".to_owned(),
+                build: None,
                 linger: millis(linger.parse()?),
                 client_timeouts,
                 settings: EngineSettings {
@@ -63,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn be_the_host(setup: HostSetup, lock: HostLock) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ready = |_: &Arc<host::Host>, _: &_| {
+    let ready = |_: &Arc<host::Host>| {
         // Whoever started us may have gone since.
         drop(say(READY));
     };

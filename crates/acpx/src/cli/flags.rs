@@ -18,7 +18,8 @@ pub(super) enum Flag {
 }
 
 /// The flags of all session commands, and whether each takes a value. A flag means the same in every command. A test
-/// compares this with clap's definition, which takes too long to build at every start.
+/// compares this with clap's definition, which takes too long to build at every start. One exception: `-f` of `host log`
+/// takes no value, as that of `tail`.
 pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--add-dir", true),
     ("--agent", true),
@@ -48,6 +49,7 @@ pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--fallback", true),
     ("--file", true),
     ("--filter-cwd", true),
+    ("--follow", false),
     ("--forget", false),
     ("--format", true),
     ("--from", true),
@@ -60,6 +62,7 @@ pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--larger-than", true),
     ("--last", true),
     ("--limit", true),
+    ("--lines", true),
     ("--listen", true),
     ("--local", false),
     ("--login", true),
@@ -97,6 +100,7 @@ pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--verbose", false),
     ("--yes", false),
     ("-f", true),
+    ("-n", true),
     ("-s", true),
 ];
 

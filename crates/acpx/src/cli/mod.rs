@@ -51,7 +51,7 @@ pub(crate) use self::sessions::{
 };
 pub(crate) use self::usage::{UsageError, nearest};
 pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy};
-pub(crate) use self::verbs::{HostCommand, SchemaArgs, TourArgs};
+pub(crate) use self::verbs::{HostCommand, HostLogArgs, SchemaArgs, TourArgs};
 
 use self::invocation::SharedFlags;
 use self::scan::{HelpTopic, ScanResult, scan};

@@ -26,7 +26,7 @@ const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
     "prune", "rename", "move", "reset", "restore", "migrate", "help",
 ];
-const HOST_VERBS: &[&str] = &["status", "stop", "restart", "run", "help"];
+const HOST_VERBS: &[&str] = &["status", "stop", "restart", "log", "run", "help"];
 const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];
 const QUEUE_VERBS: &[&str] = &["list", "drop", "help"];
 const CONFIG_VERBS: &[&str] = &["show", "init", "help"];

@@ -440,9 +440,24 @@ pub(crate) enum HostCommand {
     Stop,
     /// Stop the host and start another, after an update for instance
     Restart,
+    /// Print the last lines of the host's log
+    Log(HostLogArgs),
     /// Run the host
     #[command(hide = true)]
     Run,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+#[command(after_help = "\
+The log has no messages and no secrets. ACPX_LOG=debug, set when the host starts, makes it longer; acpx host restart
+applies it.")]
+pub(crate) struct HostLogArgs {
+    /// Print new lines as they are written, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// How many lines to print first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    pub(crate) lines: usize,
 }
 
 /// Print the JSON Schemas of what acpx prints with --format json

@@ -1,4 +1,4 @@
-//! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
+//! `acpx host status|stop|restart|log`, and `acpx host run`, which is the host itself.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,15 +12,16 @@ use acpx_core::host;
 use acpx_core::host::{ClientTimeouts, HostSetup};
 use acpx_core::model::{McpServer, SpendingLimits, Timestamp};
 use acpx_core::protocol::HostError;
-use acpx_core::tools::{SweepReport, SweptProcess};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::host_log;
 use crate::cli::{HostCommand, OutputArgs};
 use crate::config::trust::TrustedFiles;
 use crate::config::{Config, McpFile, ProgramSearch};
 use crate::error::{CliError, CliExit};
+use crate::log::{self, LogFilter};
 use crate::output::{self, HostChange, RunningHost};
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on, relay};
@@ -28,6 +29,7 @@ use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::settings;
 use crate::session::settings::LazyConfig;
+use crate::version::{self, VERSION};
 
 /// How long an idle host stays.
 const LINGER: Duration = Duration::from_secs(10);
@@ -44,10 +46,14 @@ pub(crate) fn run(
     if command == HostCommand::Run {
         return Ok(be_the_host(&locator.paths));
     }
-    if command != HostCommand::Status {
+    if matches!(command, HostCommand::Stop | HostCommand::Restart) {
         refuse_inside(&locator.paths, "stop the host")?;
     }
     let mut console = config.console(output)?;
+    if let HostCommand::Log(args) = command {
+        host_log::run(args, &locator, &mut console)?;
+        return Ok(CliExit::Success.into());
+    }
     block_on(async {
         let mut session = HostSession::with_timeout(&mut console, None, &locator)?;
         let done =
@@ -92,7 +98,7 @@ async fn change(
             }
             Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
-        HostCommand::Restart | HostCommand::Run => {
+        HostCommand::Restart | HostCommand::Log(_) | HostCommand::Run => {
             stop(&locator.paths, session).await?;
             let mut client = session.host(locator).await?;
             let pid = ask(&mut client, session).await?.pid;
@@ -131,10 +137,12 @@ async fn status(
     let Some(mut client) = any_version(&locator.paths, session).await? else { return Ok(None) };
     let status = ask(&mut client, session).await?;
     let info = acpx_core::home::published(&locator.paths);
+    let build = info.as_ref().and_then(|info| info.build.clone());
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
     Ok(Some(RunningHost {
         pid: status.pid,
         version: status.version,
+        build,
         since: Timestamp::parse(&status.started_at).map_err(|_| bad())?,
         socket: info.map(|info| info.socket).ok_or_else(bad)?,
         live_sessions: status.live_sessions,
@@ -148,14 +156,21 @@ async fn stop(paths: &HostPaths, session: &mut HostSession<'_>) -> Result<bool, 
     session.during(async { Ok(acpx_core::client::stop(paths).await?) }).await
 }
 
-/// Runs the home's host until it is idle. Messages before it listens go to the process that started it, the rest to its
-/// log.
+/// Runs the home's host until it is idle. Errors before it listens go to the process that started it too.
 fn be_the_host(paths: &HostPaths) -> ExitCode {
     // Leave the terminal and the process group of the process that started us. This fails only for a group leader,
     // which has its own group already.
     let _ = rustix::process::setsid();
     let served = match HostLock::contend(paths, STOP_TIMEOUT) {
-        Ok(Some(lock)) => serve(paths, lock),
+        // Only the holder of the lock writes the log.
+        Ok(Some(lock)) => {
+            let filter = LogFilter::parse(&std::env::var(log::VARIABLE).unwrap_or_default());
+            let echo: Option<fn(&str)> = output::stderr_is_terminal().then_some(output::log_line);
+            let _log = log::to_file(paths.log(), filter, echo);
+            serve(paths, lock).inspect_err(|error| {
+                tracing::error!(code = error.code().as_str(), error = error.message(), "host failed");
+            })
+        }
         // Another host was faster.
         Ok(None) => output::print(READY).map_err(CliError::from),
         Err(error) => Err(error.into()),
@@ -168,7 +183,6 @@ fn be_the_host(paths: &HostPaths) -> ExitCode {
                 acpx_core::protocol::startup_error_line(error.code(), &error.message(), hint.as_deref());
             // The process that started us may have exited, or may know already that we listen.
             drop(output::print(&words));
-            output::log(&error.message());
             CliExit::Failure.into()
         }
     }
@@ -178,7 +192,8 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
     let config = Config::load(paths.home())?;
     let setup = HostSetup {
         paths: paths.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
+        build: version::build().map(str::to_owned),
         linger: LINGER,
         client_timeouts: ClientTimeouts::default(),
         settings: EngineSettings {
@@ -195,15 +210,7 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
         name_of: crate::agents::name_of,
     };
     block_on(async {
-        let ready = |host: &Arc<host::Host>, swept: &SweepReport| {
-            for (processes, what) in [(&swept.ended, "ended"), (&swept.left, "could not end")] {
-                for SweptProcess { identity, name, .. } in processes {
-                    let pid = identity.pid;
-                    output::log(&format!(
-                        "{what} {pid} ({name}), left by a host or a command that was killed"
-                    ));
-                }
-            }
+        let ready = |host: &Arc<host::Host>| {
             drop(output::print(READY).and_then(|()| output::close_stdout()));
             tokio::spawn(stop_on_signal(Arc::clone(host)));
         };

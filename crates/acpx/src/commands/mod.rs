@@ -10,6 +10,7 @@ mod demo_agent;
 mod doctor;
 mod exec;
 mod host;
+mod host_log;
 mod host_request;
 pub(crate) mod near_verb;
 mod pending;
@@ -30,8 +31,10 @@ mod wait_reason;
 
 use std::process::ExitCode;
 
-use crate::cli::{CliCommand, CliOptions, Invocation};
+use crate::cli::{CliCommand, CliOptions, Invocation, OutputArgs};
 use crate::error::{CliError, CliExit};
+use crate::log::{self, LogFilter};
+use crate::output;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
 use crate::session::takeover::ImportScope;
@@ -74,6 +77,7 @@ fn imported(settings: CommandSettings, concerns: ImportScope) -> Result<CommandS
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
     let context = RunContext { options: &options, config };
+    log_own_process(&command, options.flags.output);
     match command {
         CliCommand::Tour(args) => tour::run(&args),
         CliCommand::DemoAgent(args) => return demo_agent::run(&args),
@@ -113,4 +117,15 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Sessions(command) => return sessions::run(command, &context),
     }?;
     Ok(CliExit::Success.into())
+}
+
+/// Logs to stderr in a command that runs an engine or a bridge itself, if `ACPX_LOG` is set.
+fn log_own_process(command: &CliCommand, flags: OutputArgs) {
+    let (CliCommand::Exec(_) | CliCommand::Acp | CliCommand::Auth(_) | CliCommand::Serve(_)) = command else {
+        return;
+    };
+    let filter = std::env::var(log::VARIABLE).unwrap_or_default();
+    if !filter.is_empty() && !flags.json_strict {
+        log::to_stderr(LogFilter::parse(&filter), output::log_line);
+    }
 }

@@ -7,6 +7,7 @@ use acpx_core::model::Timestamp;
 use serde::Serialize;
 
 use super::Console;
+use crate::version::with_build;
 
 /// A running host.
 #[derive(Debug, Clone, Serialize)]
@@ -15,6 +16,9 @@ pub(crate) struct RunningHost {
     pub(crate) pid: u32,
     /// The version of its program.
     pub(crate) version: String,
+    /// The commit that it was built from, with its date, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) build: Option<String>,
     pub(crate) since: Timestamp,
     pub(crate) socket: PathBuf,
     /// How many sessions have an agent.
@@ -38,8 +42,8 @@ pub(crate) fn host_status(
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let status = if host.is_some() { "running" } else { "stopped" };
-    let running = host.map(|RunningHost { pid, version, since, socket, live_sessions, clients }| {
-        let socket = socket.display();
+    let running = host.map(|RunningHost { pid, version, build, since, socket, live_sessions, clients }| {
+        let (socket, version) = (socket.display(), with_build(version, build.as_deref()));
         format!(
             "\npid: {pid}\nversion: {version}\nsince: {since}\nsocket: {socket}\nliveSessions: {live_sessions}\n\
              clients: {clients}"

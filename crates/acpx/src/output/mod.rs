@@ -19,6 +19,7 @@ mod fields;
 mod form;
 mod history;
 mod host;
+mod host_log;
 mod list;
 mod migrate;
 mod pending;
@@ -42,7 +43,7 @@ mod trust;
 mod turn;
 mod usage;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -62,6 +63,7 @@ pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as e
 pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
+pub(crate) use self::host_log::log_lines;
 pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{
@@ -167,7 +169,18 @@ pub(crate) fn close_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(&nowhere)?)
 }
 
-/// Writes to the log: a host's stderr.
+/// Writes a line of the log to stderr, with its line break.
+pub(crate) fn log_line(line: &str) {
+    // An unwritable log is no reason to stop.
+    drop(io::stderr().write_all(line.as_bytes()));
+}
+
+/// Whether stderr is a terminal.
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Writes a message of a server to stderr.
 pub(crate) fn log(words: &str) {
     // An unwritable log is no reason to stop.
     drop(sanitize::line(&mut io::stderr(), format_args!("[acpx {}] {words}", std::process::id())));

@@ -215,6 +215,7 @@ fn the_host_is_shown_whether_it_runs_or_not() {
     let host = RunningHost {
         pid: 7,
         version: "0.1.0".to_owned(),
+        build: Some("1a2b3c4d5 2026-11-18".to_owned()),
         since: at(0),
         socket: "/run/s".into(),
         live_sessions: 2,
@@ -223,9 +224,9 @@ fn the_host_is_shown_whether_it_runs_or_not() {
     assert_eq!(
         formats(|console| host_status(home, Some(&host), console).unwrap()),
         [
-            "host: running\nhome: /h\npid: 7\nversion: 0.1.0\nsince: 2023-11-14T22:13:20.000Z\nsocket: /run/s\nliveSessions: 2\nclients: 1\n".to_owned(),
+            "host: running\nhome: /h\npid: 7\nversion: 0.1.0 (1a2b3c4d5 2026-11-18)\nsince: 2023-11-14T22:13:20.000Z\nsocket: /run/s\nliveSessions: 2\nclients: 1\n".to_owned(),
             "running\n".to_owned(),
-            "{\"action\":\"host_status\",\"status\":\"running\",\"home\":\"/h\",\"pid\":7,\"version\":\"0.1.0\",\"since\":\"2023-11-14T22:13:20.000Z\",\"socket\":\"/run/s\",\"liveSessions\":2,\"clients\":1}\n".to_owned(),
+            "{\"action\":\"host_status\",\"status\":\"running\",\"home\":\"/h\",\"pid\":7,\"version\":\"0.1.0\",\"build\":\"1a2b3c4d5 2026-11-18\",\"since\":\"2023-11-14T22:13:20.000Z\",\"socket\":\"/run/s\",\"liveSessions\":2,\"clients\":1}\n".to_owned(),
         ]
     );
     assert_eq!(

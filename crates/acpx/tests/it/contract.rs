@@ -76,8 +76,9 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 17] = [
+const ABOUT_NONE: [&str; 18] = [
     "auth_methods",
+    "host_log",
     "host_status",
     "host_stopped",
     "host_restarted",

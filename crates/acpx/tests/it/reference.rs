@@ -132,7 +132,7 @@ fn json_page_names_every_action_of_the_output() {
 #[test]
 fn json_output_of_commands_matches_the_page() {
     let place = Place::new();
-    let lines: [&[&str]; 22] = [
+    let lines: [&[&str]; 23] = [
         &["demo", "status"],
         &["demo", "sessions", "new"],
         &["demo", "sessions", "ensure"],
@@ -153,6 +153,7 @@ fn json_output_of_commands_matches_the_page() {
         &["token", "new", "--name", "laptop"],
         &["token", "list"],
         &["host", "status"],
+        &["host", "log"],
         &["demo", "sessions", "close"],
         &["host", "stop"],
     ];

@@ -99,8 +99,13 @@ fn help_and_version_need_neither_a_home_nor_a_configuration() {
         assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()), "{arguments:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
-    for line in [&["--version"][..], &["-V"], &["--format", "json", "--version"], &["claude", "--version"]] {
+    let version = run(&["--version"]);
+    let words: Vec<&str> = version.split_whitespace().collect();
+    assert_eq!(
+        (words[..2].join(" "), version.lines().count()),
+        (concat!("acpx ", env!("CARGO_PKG_VERSION")).into(), 1)
+    );
+    for line in [&["-V"][..], &["--format", "json", "--version"], &["claude", "--version"]] {
         assert_eq!(run(line), version);
     }
     for line in [&["--help"][..], &["help"], &["claude", "--help"]] {

@@ -73,6 +73,12 @@ pub(crate) fn has_ours(error: &RpcError) -> bool {
     error.data.as_deref().is_some_and(|data| json::get(data.get(), &["acpx"]).is_some())
 }
 
+/// The stable code in an error's data of ours.
+pub(crate) fn code_of(error: &RpcError) -> Option<ErrorCode> {
+    let data: ErrorDataView = serde_json::from_str(error.data.as_deref()?.get()).ok()?;
+    Some(data.acpx?.code)
+}
+
 /// What happened and what to do next.
 fn sentence(error: &RpcError, own: Option<&str>, ours: Option<&AcpxErrorData>) -> String {
     let Some(AcpxErrorData { code, hint, message, acp }) = ours else {

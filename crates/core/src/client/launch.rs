@@ -34,8 +34,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_RETRY: Duration = Duration::from_millis(5);
 /// How many bytes of a failing host's output are read.
 const OUTPUT_BYTES: u64 = 64 * 1024;
-/// A log larger than this is truncated by the next host.
-const LOG_BYTES: u64 = 1 << 20;
 
 /// How a host is started: program, arguments and complete environment.
 #[derive(Debug, Clone)]
@@ -201,17 +199,9 @@ impl Launcher {
     }
 }
 
+/// The stderr of a host until it has its log: the same file.
 fn log(paths: &HostPaths) -> io::Result<Stdio> {
-    let path = paths.log();
-    let is_long = path.metadata().is_ok_and(|facts| facts.len() > LOG_BYTES);
-    let mut options = OpenOptions::new();
-    options.create(true).mode(0o600);
-    if is_long {
-        options.write(true).truncate(true)
-    } else {
-        options.append(true)
-    };
-    options.open(path).map(Stdio::from)
+    OpenOptions::new().create(true).append(true).mode(0o600).open(paths.log()).map(Stdio::from)
 }
 
 #[derive(Deserialize)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::machine::{Input, SessionMachine, WakeOutcome};
 use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
@@ -314,6 +315,7 @@ impl Engine {
         // The store leases only existing records.
         self.record(record).await?.ok_or_else(no_record)?;
         let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
+        tracing::debug!(record = record.as_str(), "lease taken");
         // Read again under the lease: the previous writer may have changed the record until now.
         let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
@@ -361,14 +363,14 @@ impl Engine {
         (launch, persisted): (LaunchSpec, PersistedLaunchSpec),
         tail: Arc<EventTail>,
     ) -> RunningSession {
-        let agent = launch.agent.clone();
+        let (agent, span) = (launch.agent.clone(), journal.log.span());
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, publisher) = Session::new(record, commands, tail, &self.0.shared);
         let task =
             SessionTask::new(self.0.shared.clone(), machine, journal, (launch, persisted), inbox, publisher);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
-            Box::pin(task.run()).await;
+            Box::pin(task.run()).instrument(span).await;
             finished.send_replace(true);
         });
         RunningSession { session, agent, task, done, unused: 0 }

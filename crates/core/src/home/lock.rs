@@ -42,6 +42,9 @@ pub struct HostInfo {
     pub protocol: ProtocolRange,
     /// The program's version.
     pub version: String,
+    /// The commit that the program was built from, with its date, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 impl HostLock {
@@ -138,10 +141,11 @@ mod tests {
             socket: "/run/acpx.sock".into(),
             protocol: ProtocolRange { oldest: 1, newest: 2 },
             version: "7.0".to_owned(),
+            build: Some("1a2b3c4d5 2026-11-18".to_owned()),
         };
         lock.publish(&info).unwrap();
         let text = std::fs::read_to_string(paths.lock()).unwrap();
-        let expected = r#"{"pid":42,"started":1178657,"boot":"ea83b2c4","socket":"/run/acpx.sock","protocol":{"oldest":1,"newest":2},"version":"7.0"}"#;
+        let expected = r#"{"pid":42,"started":1178657,"boot":"ea83b2c4","socket":"/run/acpx.sock","protocol":{"oldest":1,"newest":2},"version":"7.0","build":"1a2b3c4d5 2026-11-18"}"#;
         assert_eq!((text.as_str(), published(&paths)), (expected, Some(info)));
         drop(lock);
         let _lock = HostLock::try_take(&paths).unwrap().unwrap();

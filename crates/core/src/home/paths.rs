@@ -44,8 +44,8 @@ impl HostPaths {
         self.home.join("acpx.db")
     }
 
-    /// The host's log file.
-    pub(crate) fn log(&self) -> PathBuf {
+    /// The host's log.
+    pub fn log(&self) -> PathBuf {
         self.home.join("host.log")
     }
 

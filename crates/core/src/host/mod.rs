@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::Instrument;
 
 pub use attach::replay::{CursorError, RecordEvents};
 pub use process::import::import_alone;
@@ -183,7 +184,8 @@ impl Host {
     pub fn connect(self: &Arc<Self>) -> (Peer, InboundStream) {
         let (client, (peer, incoming)) = wire::memory(crate::protocol::limits::limits());
         let connection = Arc::new(Connection::new(Arc::clone(self), false));
-        self.background.spawn(process::accept::serve_connection(peer, incoming, connection));
+        let span = process::accept::connection_span(&connection);
+        self.background.spawn(process::accept::serve_connection(peer, incoming, connection).instrument(span));
         client
     }
 

@@ -130,7 +130,7 @@ impl HostError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
-            Self::GaveUp { .. } => Some("host.log in the home of acpx may say more"),
+            Self::GaveUp { .. } => Some("acpx host log may say more"),
             Self::TooLong { .. } => Some("send it in parts, or name a file that contains it"),
             Self::Refused(refusal) => refusal.hint(),
             _ => self.code().hint(),

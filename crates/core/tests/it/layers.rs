@@ -63,8 +63,10 @@ const FOLDERS: &[(&str, Arrows)] = &[
 
 /// The layers of the program, lowest first: each may use those before it.
 const PROGRAM: &[&str] = &[
+    "version",
     "home_file",
     "agents",
+    "log",
     "http",
     "mcp",
     "demo_agent",

@@ -6,6 +6,7 @@
 
 mod agent;
 mod configuration;
+mod path;
 mod servers;
 mod session;
 mod system;

@@ -8,13 +8,14 @@ use acpx_core::home::HostPaths;
 use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
-use super::{DoctorReport, configuration, session};
+use super::{DoctorReport, configuration, path, session};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::Finding;
-use crate::session::host_locator::HostLocator;
+use crate::session::host_locator::{HostLocator, own_program};
 use crate::session::lookup::RecordLookup;
 use crate::session::settings;
+use crate::version::{VERSION, build, with_build};
 
 /// How long to scan the store.
 const LOOK: Duration = Duration::from_secs(10);
@@ -27,7 +28,10 @@ pub(super) async fn look(
     config: Result<&Config, CliError>,
     report: &mut DoctorReport,
 ) -> Result<(), CliError> {
-    report.say(&Finding::ok("acpx", format!("version {}", env!("CARGO_PKG_VERSION"))))?;
+    report.say(&Finding::ok("acpx", format!("version {}", with_build(VERSION, build()))))?;
+    if let Ok(own) = own_program() {
+        report.say(&path::first_on(std::env::var_os("PATH").as_deref(), &own))?;
+    }
     match settings::directory(cwd) {
         Ok(cwd) => report.say(&Finding::ok("directory", cwd.to_string()))?,
         Err(error) => report.fail("directory", &error)?,
@@ -144,19 +148,20 @@ fn runtime(paths: &HostPaths, report: &mut DoctorReport) -> Result<(), CliError>
 }
 
 async fn running(paths: &HostPaths, report: &mut DoctorReport) -> Result<(), CliError> {
-    let own = env!("CARGO_PKG_VERSION");
     let finding = match tokio::time::timeout(HOST_TIMEOUT, acpx_core::client::any_version(paths)).await {
         Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
         Ok(Ok(Some(_))) => {
             let info = acpx_core::home::published(paths);
             let pid = info.as_ref().map_or_else(String::new, |info| format!("pid {}", info.process.pid));
-            let version = info.map(|info| info.version).unwrap_or_default();
-            if version == own {
-                Finding::ok("host", format!("runs, version {version}, {pid}"))
+            let (version, of) = info.map(|info| (info.version, info.build)).unwrap_or_default();
+            let shown = with_build(&version, of.as_deref());
+            if version == VERSION && of.as_deref() == build() {
+                Finding::ok("host", format!("runs, version {shown}, {pid}"))
             } else {
+                let own = with_build(VERSION, build());
                 Finding::warn(
                     "host",
-                    format!("runs, version {version}, {pid}; this program is {own}"),
+                    format!("runs, version {shown}, {pid}; this program is {own}"),
                     "acpx host restart replaces it when its sessions can be interrupted",
                 )
             }

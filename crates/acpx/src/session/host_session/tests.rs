@@ -58,7 +58,7 @@ fn listening(locator: &HostLocator, socket: PathBuf) -> (HostLock, UnixListener)
     let lock = HostLock::try_take(&locator.paths).unwrap().expect("no host runs");
     let listener = UnixListener::bind(&socket).unwrap();
     let process = ProcessIdentity::of_this_process();
-    let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned() };
+    let info = HostInfo { process, socket, protocol: PROTOCOL, version: "7.0".to_owned(), build: None };
     let text = serde_json::to_string(&info).unwrap();
     std::fs::write(locator.paths.home().join("host.lock"), text).unwrap();
     (lock, listener)

@@ -11,6 +11,7 @@ mod doctor;
 mod exec;
 mod forged_output;
 mod forms;
+mod host_log;
 mod hosts;
 mod identity;
 mod import_npm;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
+use tracing::{Instrument, debug, error_span};
 
 use super::call::{self, ClientCall, ExtensionCall, NegotiatedOffer, PromptCall};
 use super::client::ClientFacts;
@@ -140,7 +141,17 @@ impl<S: AgentService> ConnectionServer<S> {
                 message.params(),
                 NegotiatedOffer { offer, version: self.worker.version() },
             ) {
-                Ok(call) => self.start(id, call),
+                Ok(call) => {
+                    let span = error_span!("request", method);
+                    span.in_scope(|| {
+                        debug!(
+                            id = id.as_str(),
+                            bytes = message.params().map_or(0, str::len),
+                            "request received"
+                        );
+                        self.start(id, call);
+                    });
+                }
                 Err(error) => self.refuse(id, error),
             }
         } else {
@@ -295,15 +306,15 @@ impl<S: AgentService> ConnectionServer<S> {
     }
 
     fn refuse_inactive(&mut self, id: RpcId, session: AcpSessionId) {
-        self.tasks.spawn(self.worker.clone().refuse_inactive(id, session));
+        self.tasks.spawn(self.worker.clone().refuse_inactive(id, session).in_current_span());
     }
 
     fn refuse(&mut self, id: RpcId, error: CallError) {
-        self.tasks.spawn(self.worker.clone().refuse(id, error));
+        self.tasks.spawn(self.worker.clone().refuse(id, error).in_current_span());
     }
 
     fn spawn(&mut self, under_way: ActiveRequest, work: impl Future<Output = ()> + Send + 'static) {
-        let task = self.tasks.spawn(work).id();
+        let task = self.tasks.spawn(work.in_current_span()).id();
         self.requests.insert(task, under_way);
     }
 

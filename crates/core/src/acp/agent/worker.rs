@@ -25,8 +25,9 @@ use super::sessions::Sessions;
 use super::setup::{Meta, SessionSetup};
 use super::turn;
 use super::turn::EndSignal;
+use crate::acp::client_error;
 use crate::acp::translate::MODE_OPTION;
-use crate::model::{AcpSessionId, ProtocolVersion};
+use crate::model::{AcpSessionId, ErrorCode, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
 
 /// The reply of a request without a result. A result is an object, never null.
@@ -253,6 +254,9 @@ impl<S: AgentService> RequestWorker<S> {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
             Err(CallError::Unanswered) => None,
             Err(error) => {
+                let rpc = error.to_rpc();
+                let code = client_error::code_of(&rpc);
+                tracing::info!(rpc = rpc.code, code = code.as_ref().map(ErrorCode::as_str), "request failed");
                 let error = error.for_client(self.link.client().error_data);
                 self.peer.respond_error(&id, &error).await.ok()
             }

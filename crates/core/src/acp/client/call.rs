@@ -265,6 +265,11 @@ impl ListMethod<'_> {
 }
 
 impl OutgoingLine {
+    /// Its bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.line.len()
+    }
+
     pub(super) fn request(peer: &Peer, method: &'static str, params: &str) -> Self {
         let id = peer.mint_id();
         let line = encode::request(&id, method, params);

@@ -50,6 +50,7 @@ impl<W: Connector> BridgeSession<'_, W> {
     /// Connects to another host. Returns `None` if there is none and the client stays without one; all its pending
     /// requests have then failed with the reason.
     pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, BridgeExit> {
+        tracing::warn!("the host is gone; connecting to another");
         let mut error = HostError::Lost;
         for wait in self.connector.tries() {
             let withdrawals = self.state.lock().on_host_exit();
@@ -64,6 +65,7 @@ impl<W: Connector> BridgeSession<'_, W> {
             sleep(wait).await;
             match self.attempt(to_client).await {
                 Ok(host) => {
+                    tracing::info!("connected to another host");
                     let reachable = self.state.lock().on_reachable();
                     if let Some(line) = reachable {
                         send(to_client, line).await?;
@@ -78,6 +80,7 @@ impl<W: Connector> BridgeSession<'_, W> {
                 }
             }
         }
+        tracing::warn!(code = error.code().as_str(), "no host");
         if !self.connector.stays_without_host() {
             return Err(BridgeExit::NoHost(error));
         }

@@ -31,7 +31,7 @@ impl Stuck {
         let child = Command::new("sh").args(["-c", program]).spawn().unwrap();
         let process = ProcessIdentity::of(child.id()).unwrap();
         let socket = paths.make_socket_path().unwrap();
-        let info = HostInfo { process, socket, protocol: PROTOCOL, version: "stuck".to_owned() };
+        let info = HostInfo { process, socket, protocol: PROTOCOL, version: "stuck".to_owned(), build: None };
         lock.publish(&info).unwrap();
         Self { home, paths, child, lock }
     }

@@ -88,6 +88,7 @@ impl SessionTask {
 
     /// Notes what an effect means for the agent's memory and the turn's clients, before it is persisted.
     fn observe(&mut self, now: Timestamp, turn: Option<TurnId>, effect: &mut Effect) {
+        self.journal.log.effect(effect);
         match effect {
             Effect::Fact(fact) => {
                 self.replies.name_client(fact);
@@ -413,6 +414,7 @@ impl SessionTask {
 
     /// Persists a line, and sends it after the commit.
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: OutgoingLine) {
+        self.journal.log.sent(&outgoing);
         self.journal.append_line(now, turn, &outgoing.redacted());
         self.timers.on_exchange();
         self.actions.push(SessionAction::Send(outgoing));

@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
+use super::log::SessionLog;
 use crate::engine::EngineContext;
 use crate::engine::restore::history;
 use crate::engine::stream::follow::EventTail;
@@ -59,6 +60,8 @@ impl CopiedHistory {
 
 pub(crate) struct SessionJournal {
     shared: EngineContext,
+    /// Logs every fact that is stored, and what the session's task adds.
+    pub(crate) log: SessionLog,
     record: RecordId,
     stage: Stage,
     next: Seq,
@@ -155,6 +158,7 @@ impl SessionJournal {
     ) -> Self {
         Self {
             shared,
+            log: SessionLog::new(&record),
             record,
             stage,
             next: last.map_or(Seq::FIRST, Seq::next),
@@ -267,6 +271,7 @@ impl SessionJournal {
 
     /// Stores a fact, as part of a turn if one is given.
     pub(crate) fn append_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
+        self.log.fact(fact);
         let line = RedactedLine::assume_redacted(Direction::Ours, EventKind::Fact, fact.to_body());
         self.append_line(now, turn, &line);
     }
@@ -471,7 +476,9 @@ impl SessionJournal {
         match (created, &self.stage) {
             (Some(record), _) => {
                 let EngineContext { store, host, .. } = &self.shared;
+                let agent = record.agent.clone();
                 let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
+                self.log.created(&agent);
                 self.stage = Stage::Stored(writer);
             }
             (None, Stage::Stored(writer)) => match self.successor.take_if(|_| is_given_up(&changes)) {

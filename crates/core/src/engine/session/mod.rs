@@ -6,6 +6,7 @@ pub(super) mod commands;
 pub(super) mod effects;
 pub(super) mod handle;
 pub(super) mod journal;
+pub(super) mod log;
 pub(super) mod on_agent_message;
 pub(super) mod replies;
 pub(super) mod status;

@@ -32,6 +32,7 @@ impl SessionTask {
     /// Handles one message of the agent.
     pub(super) fn on_agent_message(&mut self, message: ReceivedMessage) {
         let ReceivedMessage { meaning, line, size } = message;
+        self.journal.log.received(line.kind, size);
         let now = self.now();
         self.timers.on_exchange();
         self.timers.wait.set_last_message(Some(now));

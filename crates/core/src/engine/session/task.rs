@@ -108,6 +108,7 @@ impl SessionTask {
         // The time of prompts that were queued in an earlier host has been running since.
         self.timers.update(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
+            self.journal.log.store_failed(&error);
             self.status.exit_reason.set(ExitReason::Failed(Arc::new(error)));
         }
         self.leave().await;
@@ -159,7 +160,10 @@ impl SessionTask {
             SessionEvent::Agent(AgentEvent::Message(Some(message))) => self.on_agent_message(message),
             SessionEvent::Agent(AgentEvent::Message(None)) => self.on_agent_exit().await,
             SessionEvent::Agent(AgentEvent::ToolOutcome(outcome)) => self.on_tool_outcome(outcome),
-            SessionEvent::Deadline(deadline) => self.feed(Input::Deadline(deadline)),
+            SessionEvent::Deadline(deadline) => {
+                self.journal.log.deadline(deadline);
+                self.feed(Input::Deadline(deadline));
+            }
             SessionEvent::Decision(DecisionEvent::Decided(ask, decision)) => self.on_decision(&ask, decision),
             SessionEvent::Decision(DecisionEvent::Pending(ask)) => self.record_permission_asked(&ask),
             SessionEvent::Held => self.restart_idle_time(),
@@ -225,6 +229,7 @@ impl SessionTask {
 
     fn on_start_failed(&mut self, failed: FailedStart) {
         let FailedStart { error, lines, left, strays } = failed;
+        self.journal.log.agent_not_started(&self.launch.agent, &error);
         self.launch.restore(self.persisted_launch.clone());
         if self.journal.has_record() {
             self.append_lines(lines);
@@ -247,7 +252,9 @@ impl SessionTask {
         // Only updates through the relay to another machine carry sequence numbers.
         let is_remote_host = agent.connection.is_host() && self.launch.agent.url().is_some();
         let remote_host = is_remote_host.then(|| RemoteHostState::new(self.journal.lineage()));
-        self.journal.set_protocol(agent.connection.version());
+        let (pid, protocol) = (agent.process.pid(), agent.connection.version());
+        self.journal.log.agent_started(&self.launch.agent, pid, protocol.number());
+        self.journal.set_protocol(protocol);
         self.journal.set_run(self.agent.install(agent, remote_host, self.now()));
         self.timers.wait.set_last_message(None);
         self.append_lines(lines);
@@ -322,6 +329,7 @@ impl SessionTask {
     /// Handles the loss of a detached agent, while its leftovers are being ended.
     pub(super) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
         self.forget_agent();
+        self.journal.log.agent_lost(&error);
         self.journal.set_run(self.agent.on_exited(self.now(), leftover, &error));
         self.feed(Input::AgentExited(error));
     }
@@ -337,6 +345,7 @@ impl SessionTask {
     fn persist_exit(&mut self, report: AgentExitReport) {
         self.append_facts(&report.commands);
         self.record_strays(report.strays);
+        self.journal.log.agent_ended(report.ended);
         self.journal.set_run(self.agent.on_ended(self.now(), report.ended));
     }
 

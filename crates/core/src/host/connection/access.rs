@@ -106,6 +106,16 @@ impl ClientAccess {
         self.remote.set(Arc::clone(&client)).ok().map(|()| client)
     }
 
+    /// The kind of the client, for the log.
+    pub(crate) fn kind(&self) -> &'static str {
+        match (self.is_remote(), self.is_confined()) {
+            (false, false) => "local",
+            (true, false) => "remote",
+            (false, true) => "of an agent",
+            (true, true) => "remote, of an agent",
+        }
+    }
+
     fn is_remote(&self) -> bool {
         self.remote.get().is_some()
     }

@@ -63,6 +63,13 @@ impl Connection {
         let offer = offer.with_login_hint(hint.as_deref());
         self.login_options
             .get_or_init(|| LoginOptions { methods: offer.login_methods().map(Into::into), hint });
+        tracing::info!(
+            client = client.name.as_deref(),
+            version = client.version.as_deref(),
+            kind = self.access.kind(),
+            protocol = client.protocol.number(),
+            "client connected"
+        );
         let may_start = self.access.may_start_servers();
         Ok(if may_start { offer } else { offer.without_advertised_stdio() })
     }

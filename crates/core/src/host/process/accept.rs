@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, sleep, sleep_until};
+use tracing::{Instrument, Span, debug, error_span, info, warn};
 
 use crate::acp::agent;
 use crate::engine::CountGuard;
@@ -72,32 +73,35 @@ pub(crate) async fn serve(
     let confined = Arc::new(Semaphore::new(MAX_CONFINED.min(max_clients / 2)));
     let mut sweeps = tokio::time::interval_at(Instant::now() + unprompted::FIRST_LOOK, unprompted::EVERY);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let reason = loop {
         let is_full = clients.len() >= max_clients;
         host.is_full.send_if_modified(|was| std::mem::replace(was, is_full) != is_full);
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => break,
+            _ = stopping.wait_for(|stopping| *stopping) => break "requested",
             accepted = accept(&listener, not_before), if !is_full => match accepted {
                 Ok(stream) => {
                     clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned(), Arc::clone(&confined)));
                 }
-                Err(_) => not_before = Instant::now() + ACCEPT_RETRY,
+                Err(error) => {
+                    warn!(%error, "client not accepted");
+                    not_before = Instant::now() + ACCEPT_RETRY;
+                }
             },
             Some(_) = clients.join_next() => idle_since = Instant::now(),
             _ = live.changed() => idle_since = Instant::now(),
-            () = sleep_until(idle_since + linger), if is_idle => break,
+            () = sleep_until(idle_since + linger), if is_idle => break "idle",
             Some(reply) = idle_stops.recv() => {
                 // The requesting client counts itself.
                 let stops = clients.len() <= 1 && *live.borrow() == 0;
                 // If the requesting client is gone, another may have taken its place.
                 if reply.send(stops).is_ok() && stops {
-                    break;
+                    break "idle, requested";
                 }
             }
             _ = checks.tick() => {
                 if !has_store() {
-                    break;
+                    break "its store is gone";
                 }
                 // A failure is retried at the next tick.
                 drop(listener.keep_open());
@@ -108,7 +112,8 @@ pub(crate) async fn serve(
                 host.clone().background.spawn(async move { host.remove_unprompted().await });
             }
         }
-    }
+    };
+    info!(reason, "host stopping");
     // Later stop-if-idle requests find the channel closed: the host is stopping.
     drop(idle_stops);
     let lock = listener.close();
@@ -148,12 +153,31 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String, slots: 
     let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits);
     let stalled = peer.clone();
     let connection = Arc::new(Connection::new(host, confined));
-    tokio::select! {
-        () = serve_connection(peer, incoming, Arc::clone(&connection)) => {}
-        // Disconnect a client that does not read; its requests stay unanswered.
-        () = stalled.stalled() => stalled.abort(),
-        () = displaced(&connection) => stalled.abort(),
-    }
+    let serving = async {
+        tokio::select! {
+            () = serve_connection(peer, incoming, Arc::clone(&connection)) => {}
+            // Disconnect a client that does not read; its requests stay unanswered.
+            () = stalled.stalled() => {
+                warn!("client dropped: it does not read");
+                stalled.abort();
+            }
+            () = displaced(&connection) => {
+                warn!("client dropped: it never sent initialize, and the host is full");
+                stalled.abort();
+            }
+        }
+        if connection.is_initialized() {
+            info!("client disconnected");
+        } else {
+            debug!("client disconnected before initialize");
+        }
+    };
+    serving.instrument(connection_span(&connection)).await;
+}
+
+/// The span of everything that a client's connection causes.
+pub(crate) fn connection_span(connection: &Connection) -> Span {
+    error_span!("connection", conn = connection.id.0)
 }
 
 /// Sends a client the reason why it is refused. An unused socket has room for one line.

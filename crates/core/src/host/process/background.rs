@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::sync::Lock;
 
@@ -17,7 +18,7 @@ impl BackgroundTasks {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        tasks.spawn(task.in_current_span());
     }
 
     /// Waits until all tasks are done, and aborts those that take longer than `limit`.

@@ -42,11 +42,15 @@ impl SocketFileId {
 
 impl HostListener {
     /// Listens, and publishes the socket in the lock.
-    pub(crate) fn open(paths: HostPaths, mut lock: HostLock, version: String) -> Result<Self, HostError> {
+    pub(crate) fn open(
+        paths: HostPaths,
+        mut lock: HostLock,
+        (version, build): (String, Option<String>),
+    ) -> Result<Self, HostError> {
         let socket = paths.make_socket_path()?;
         let (listener, file) = listen(&socket)?;
         let process = ProcessIdentity::of_this_process();
-        let info = HostInfo { process, socket, protocol: PROTOCOL, version };
+        let info = HostInfo { process, socket, protocol: PROTOCOL, version, build };
         lock.publish(&info)?;
         Ok(Self { paths, lock, info, listener, file })
     }
@@ -64,6 +68,7 @@ impl HostListener {
         let socket = self.paths.make_socket_path()?;
         (self.listener, self.file) = listen(&socket)?;
         self.info.socket = socket;
+        tracing::warn!("the socket was removed; listening on another");
         self.lock.publish(&self.info)
     }
 

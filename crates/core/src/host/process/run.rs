@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::{Engine, EngineSettings};
 use crate::model::{ErrorCode, HostId};
 use crate::store::{Access, SqliteStore, Store, StoreError};
-use crate::tools::{OrphanReaper, SweepReport, raise_open_files};
+use crate::tools::{OrphanReaper, SweepReport, SweptProcess, raise_open_files};
 
 use super::accept::serve;
 use super::import::Importer;
@@ -22,6 +22,8 @@ pub struct HostSetup {
     pub paths: HostPaths,
     /// The program's version.
     pub version: String,
+    /// The commit that the program was built from, with its date, if known.
+    pub build: Option<String>,
     /// How long it stays without a client and a live session.
     pub linger: Duration,
     /// How long it waits for clients that read nothing.
@@ -72,15 +74,11 @@ impl RunError {
 }
 
 /// Runs the host of a home whose lock the caller holds, until it is stopped, idle or has lost its store. `ready` is
-/// called when it listens, with the result of the clean-up.
+/// called when it listens.
 ///
 /// It claims the whole process: it adopts orphans, and treats every descendant as an agent's.
-pub async fn run(
-    setup: HostSetup,
-    lock: HostLock,
-    ready: impl FnOnce(&Arc<Host>, &SweepReport),
-) -> Result<(), RunError> {
-    let HostSetup { paths, version, linger, client_timeouts, mut settings, .. } = setup;
+pub async fn run(setup: HostSetup, lock: HostLock, ready: impl FnOnce(&Arc<Host>)) -> Result<(), RunError> {
+    let HostSetup { paths, version, build, linger, client_timeouts, mut settings, .. } = setup;
     let HostSetup { server_file, usage_limits, name_of, .. } = setup;
     raise_open_files();
     let file = Arc::new(SqliteStore::open(&paths.store(), Access::ReadWrite)?);
@@ -103,10 +101,23 @@ pub async fn run(
         importer: Some(importer),
         ..Host::new(engine, store, version.clone(), client_timeouts)
     });
-    let listener = HostListener::open(paths, lock, version)?;
-    ready(&host, &swept);
+    let listener = HostListener::open(paths, lock, (version.clone(), build.clone()))?;
+    tracing::info!(version, build, pid = std::process::id(), "host started");
+    log_swept(&swept);
+    ready(&host);
     // Held to the end, so that no other host starts before this one is done.
     let _lock = serve(listener, &host, &home, linger, || file.is_in_place()).await;
     orphans.release().await;
+    tracing::info!("host stopped");
     if file.is_in_place() { Ok(()) } else { Err(StoreError::Gone { path: file.path().to_owned() }.into()) }
+}
+
+/// Logs the processes that a killed host or command left behind.
+fn log_swept(swept: &SweepReport) {
+    for SweptProcess { identity, name, .. } in &swept.ended {
+        tracing::warn!(pid = identity.pid, name, "process of a killed host or command ended");
+    }
+    for SweptProcess { identity, name, .. } in &swept.left {
+        tracing::error!(pid = identity.pid, name, "process of a killed host or command could not be ended");
+    }
 }

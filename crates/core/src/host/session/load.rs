@@ -66,6 +66,8 @@ pub(crate) async fn load(
     let (session, created) = (call.session.clone(), adopted.is_some());
     let (opened, start) = attach_and_prepare(client, call, &mut meta, cursor_field, link).await?;
     let record = opened.session.record_id().clone();
+    tracing::info!(record = record.as_str(), "session loaded");
+    tracing::debug!(record = record.as_str(), ?cursor, ?start, "replay");
     let (Some(cursor), Some(start)) = (cursor, start) else {
         let wake = adopted.or(wake(client, &opened, &meta).await?);
         // A running update stream continues after the reply, at its current position.

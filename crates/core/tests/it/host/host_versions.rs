@@ -57,8 +57,13 @@ impl Drop for OtherHost {
 }
 
 fn publish(bench: &Bench, protocol: ProtocolRange, socket: PathBuf) {
-    let info =
-        HostInfo { process: ProcessIdentity::of_this_process(), socket, protocol, version: "7.0".to_owned() };
+    let info = HostInfo {
+        process: ProcessIdentity::of_this_process(),
+        socket,
+        protocol,
+        version: "7.0".to_owned(),
+        build: None,
+    };
     let text = serde_json::to_string(&info).unwrap();
     std::fs::write(bench.paths.home().join("host.lock"), text).unwrap();
 }
