@@ -51,6 +51,7 @@ fn every_state_in_which_something_is_waited_for_says_what() {
         "prompting, with limits: session/prompt",
         "prompting, one with limits queued: session/prompt",
         "out of time: session/cancel",
+        "prompting, with a limit of cost: session/prompt",
         "closing: session/close",
         "closing over a turn: session/close",
         "deleting: session/delete",
