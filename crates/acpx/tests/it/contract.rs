@@ -76,7 +76,8 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 18] = [
+const ABOUT_NONE: [&str; 19] = [
+    "usage",
     "auth_methods",
     "host_log",
     "host_status",

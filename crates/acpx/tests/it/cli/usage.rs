@@ -82,7 +82,7 @@ fn turn_over_max_cost_is_cancelled_and_the_session_refuses_the_next() {
     let replay = place.ok(&["--format", "json", "scripted", "sessions", "replay"]);
     assert!(replay.contains("COST_LIMIT"), "{replay}");
     let refused = place.acpx(&["--format", "json", "scripted", "--max-cost", "2/session", "three"]);
-    let hint = "raise the limit with --max-cost, such as --max-cost 10/session, or start a new session: acpx sessions new";
+    let hint = "the prompt was not sent; raise the limit with --max-cost, such as --max-cost 10/session, or start a new session: acpx sessions new";
     assert_eq!(refused.failure(), ("COST_LIMIT".to_owned(), hint.to_owned(), Some(1)));
     // The limit of a session holds under another host.
     place.ok(&["host", "stop"]);
@@ -108,7 +108,7 @@ fn configured_limits_hold_and_unenforced_ones_are_reported() {
     let done = place.acpx(&["scripted", "two"]);
     let message = "the turn has used 60 tokens, and the limit is 50; the turn was cancelled";
     assert_eq!(
-        (done.code, done.err.contains(message), done.err.contains(notice)),
+        (done.code, done.out.contains(message), done.err.contains(notice)),
         (Some(1), true, false),
         "{done:?}"
     );
@@ -131,9 +131,9 @@ fn wrong_usage_limits_are_refused_with_what_is_expected() {
         assert_eq!((done.code, done.err.contains(expected)), (Some(2), true), "{done:?}");
     }
     for (config, expected) in [
-        (r#"{"maxCost":5}"#, "maxCost: expected an object with turn, session and currency"),
-        (r#"{"maxCost":{"turn":-1}}"#, "maxCost.turn: expected an amount above 0"),
-        (r#"{"maxTokens":{"session":1.5}}"#, "maxTokens.session: expected a whole number above 0"),
+        (r#"{"maxCost":5}"#, "maxCost must be an object with turn, session and currency"),
+        (r#"{"maxCost":{"turn":-1}}"#, "maxCost.turn must be an amount above 0"),
+        (r#"{"maxTokens":{"session":1.5}}"#, "maxTokens.session must be a whole number above 0"),
     ] {
         place.configure(config);
         let done = place.acpx(&["demo", "hi"]);
