@@ -50,6 +50,7 @@ pub(super) const FLAGS: &[(&str, bool)] = &[
     ("--file", true),
     ("--filter-cwd", true),
     ("--follow", false),
+    ("--force", false),
     ("--forget", false),
     ("--format", true),
     ("--from", true),

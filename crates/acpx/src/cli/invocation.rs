@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use acpx_core::model::{RequestId, SessionName, WakeOptions};
 use clap::{ArgMatches, FromArgMatches};
 
+use super::backup::{BackupArgs, VerifyArgs};
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
@@ -13,6 +14,7 @@ use super::pending::AnswerArgs;
 use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::SessionsCommand;
+use super::shell::{CompleteArgs, CompletionsArgs};
 use super::usage::UsageError;
 use super::usage_report::UsageArgs;
 use super::verbs::{AcpArgs, CancelArgs, HostCommand, SchemaArgs, TourArgs, Verb, WordArgs};
@@ -72,7 +74,12 @@ pub(crate) enum CliCommand {
     Host(HostCommand),
     Config(ConfigCommand),
     Trust(TrustCommand),
+    Backup(BackupArgs),
+    Verify(VerifyArgs),
     Schema(SchemaArgs),
+    Completions(CompletionsArgs),
+    Complete(CompleteArgs),
+    Man,
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     RemoteAgent(RemoteAgentArgs),
@@ -257,7 +264,12 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         Verb::Host(command) => CliCommand::Host(command),
         Verb::Config(command) => CliCommand::Config(command),
         Verb::Trust(command) => CliCommand::Trust(command),
+        Verb::Backup(args) => CliCommand::Backup(args),
+        Verb::Verify(args) => CliCommand::Verify(args),
         Verb::Schema(args) => CliCommand::Schema(args),
+        Verb::Completions(args) => CliCommand::Completions(args),
+        Verb::Complete(args) => CliCommand::Complete(args),
+        Verb::Man => CliCommand::Man,
         Verb::Tour(args) => CliCommand::Tour(args),
         Verb::DemoAgent(args) => CliCommand::DemoAgent(args),
         Verb::RemoteAgent(args) => CliCommand::RemoteAgent(args),

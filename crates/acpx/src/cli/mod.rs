@@ -5,12 +5,15 @@
 //! configured agents are requested only for a word that is neither a verb nor a built-in agent, so `--version` and
 //! `--help` need no configuration.
 
+mod backup;
+mod complete;
 mod configuration;
 mod demo_agent;
 mod flags;
 mod help;
 mod invocation;
 mod login;
+mod man;
 mod near_verb;
 mod options;
 mod pages;
@@ -21,6 +24,7 @@ mod remote;
 mod requested_format;
 mod scan;
 mod sessions;
+mod shell;
 mod usage;
 mod usage_report;
 mod verbs;
@@ -28,6 +32,8 @@ mod verbs;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
+pub(crate) use self::backup::{BackupArgs, VerifyArgs};
+pub(crate) use self::complete::{Candidate, CompletionKind, CompletionRequest, complete};
 pub(crate) use self::configuration::{ConfigCommand, TrustCommand};
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
@@ -35,6 +41,7 @@ pub(crate) use self::invocation::{
     PromptWords, SetAction, SetCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
+pub(crate) use self::man::page as manual_page;
 pub(crate) use self::near_verb::NearVerb;
 pub(crate) use self::options::{
     ColorMode, DEFAULT_CURRENCY, Format, OutputArgs, SessionArgs, SetupArgs, seconds_to_idle_time,
@@ -49,6 +56,7 @@ pub(crate) use self::scan::is_verb;
 pub(crate) use self::sessions::{
     ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
 };
+pub(crate) use self::shell::{CompleteArgs, CompletionsArgs, Shell};
 pub(crate) use self::usage::{UsageError, nearest};
 pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy};
 pub(crate) use self::verbs::{HostCommand, HostLogArgs, SchemaArgs, TourArgs};

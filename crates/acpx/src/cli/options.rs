@@ -19,7 +19,7 @@ const LONGEST: f64 = 2_147_483.647;
 /// The currency of a limit that names none.
 pub(crate) const DEFAULT_CURRENCY: &str = "USD";
 
-const SHARED: &str = "Shared flags";
+pub(super) const SHARED: &str = "Shared flags";
 
 /// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]

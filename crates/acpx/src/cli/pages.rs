@@ -40,7 +40,8 @@ acpx help COMMAND or acpx help claude tells more, acpx --help --all everything.
 /// The page that fits a small terminal: the common commands and flags.
 pub(super) fn short() -> String {
     let mut lines = vec![String::from("Commands:")];
-    for (verb, _) in VERBS.iter().filter(|(verb, _)| !["prompt", "remote-agent", "demo-agent"].contains(verb))
+    for (verb, _) in
+        VERBS.iter().filter(|(verb, _)| !["prompt", "remote-agent", "demo-agent", "complete"].contains(verb))
     {
         match lines.last_mut() {
             Some(line) if line.len() + verb.len() < 78 => *line = format!("{line} {verb}"),

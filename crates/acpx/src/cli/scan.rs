@@ -13,15 +13,16 @@ use super::usage::{UsageError, nearest};
 use crate::agents;
 
 /// Verbs that may follow an agent's name.
-const AGENT_VERBS: &[&str] = &[
+pub(super) const AGENT_VERBS: &[&str] = &[
     "prompt", "attach", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve",
     "doctor", "usage",
 ];
 /// Verbs without an agent.
-const ROOT_VERBS: &[&str] =
+pub(super) const ROOT_VERBS: &[&str] =
     &["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 /// Verbs without an agent that are text after an agent's name.
-const TOP_VERBS: &[&str] = &["queue", "schema", "config", "trust"];
+pub(super) const TOP_VERBS: &[&str] =
+    &["backup", "complete", "completions", "man", "queue", "schema", "config", "trust", "verify"];
 const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
     "prune", "rename", "move", "reset", "restore", "migrate", "help",
@@ -363,7 +364,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The subcommands of a verb.
-fn verbs_below(verb: &str) -> &'static [&'static str] {
+pub(super) fn verbs_below(verb: &str) -> &'static [&'static str] {
     match verb {
         "sessions" => SESSIONS_VERBS,
         "host" => HOST_VERBS,
@@ -376,7 +377,7 @@ fn verbs_below(verb: &str) -> &'static [&'static str] {
 }
 
 /// The subcommand that a verb alone means.
-fn implied_verb(verb: &str) -> Option<&'static str> {
+pub(super) fn implied_verb(verb: &str) -> Option<&'static str> {
     match verb {
         "sessions" | "queue" => Some("list"),
         "config" => Some("show"),

@@ -1,6 +1,7 @@
 //! Usage errors, each with a hint what to type instead.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use acpx_core::model::{InvalidSessionName, WrongMember};
 
@@ -77,6 +78,18 @@ pub(crate) enum UsageError {
     ReservedName {
         /// The name.
         name: String,
+    },
+    /// `acpx backup` to a file that exists.
+    #[error("the file {} exists", path.display())]
+    BackupExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// `acpx backup` to a file of the store.
+    #[error("the file {} belongs to the store", path.display())]
+    BackupOverStore {
+        /// The file.
+        path: PathBuf,
     },
     /// `acpx schema` of an object that does not exist.
     #[error("there is no JSON object {name:?}")]
@@ -214,6 +227,8 @@ impl UsageError {
                 let lines: Vec<String> = ids.iter().map(|id| format!("acpx {verb} {id}")).collect();
                 lines.join(", ").into()
             }
+            Self::BackupExists { .. } => "add --force to replace it".into(),
+            Self::BackupOverStore { .. } => "name another file".into(),
             Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
             Self::Unconfirmed { .. } => "add --yes to delete without a question".into(),
             Self::TrustUnconfirmed => "read the file, then add --yes to allow it without a question".into(),
@@ -223,16 +238,23 @@ impl UsageError {
             }
             Self::NotUnicode { .. } => "agents accept only UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
-            Self::Arguments { tip: Some(tip), .. } => tip.clone().into(),
-            Self::Arguments { verb, .. } if verb.is_empty() => "acpx --help lists the commands".into(),
-            Self::Arguments { verb, message, .. } => {
-                let is_flag = message.starts_with("unexpected argument '-");
-                let may_be_text = is_flag && ["prompt", "exec"].contains(&verb.as_str());
-                let send = if may_be_text { "; to send it to the agent, put it after --" } else { "" };
-                format!("acpx help {verb} lists its flags{send}").into()
-            }
+            Self::Arguments { tip, verb, message } => arguments_hint(tip.as_deref(), verb, message),
         }
     }
+}
+
+/// What to type instead of arguments that clap refused.
+fn arguments_hint(tip: Option<&str>, verb: &str, message: &str) -> Cow<'static, str> {
+    if let Some(tip) = tip {
+        return tip.to_owned().into();
+    }
+    if verb.is_empty() {
+        return "acpx --help lists the commands".into();
+    }
+    let is_flag = message.starts_with("unexpected argument '-");
+    let may_be_text = is_flag && ["prompt", "exec"].contains(&verb);
+    let send = if may_be_text { "; to send it to the agent, put it after --" } else { "" };
+    format!("acpx help {verb} lists its flags{send}").into()
 }
 
 impl UsageError {

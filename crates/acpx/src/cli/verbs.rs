@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use acpx_core::model::{Fallback, RequestId, WakeOptions};
 use clap::{Args, Subcommand};
 
+use super::backup::{BackupArgs, VerifyArgs};
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::help;
@@ -15,10 +16,11 @@ use super::pending::{APPROVE_HELP, AnswerArgs, DENY_HELP, PENDING_HELP};
 use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 use super::sessions::{NamedArgs, SessionsCommand, sessions};
+use super::shell::{CompleteArgs, CompletionsArgs, MAN_HELP};
 use super::usage::UsageError;
 use super::usage_report::UsageArgs;
 
-const USAGE: &str = "\
+pub(super) const USAGE: &str = "\
 acpx [AGENT] [FLAGS] [WORDS]...
        acpx [AGENT] [FLAGS] <COMMAND> [FLAGS] [ARGUMENTS]...";
 
@@ -119,7 +121,14 @@ pub(super) const VERBS: &[(&str, Build)] = &[
     ("trust", |command, _| {
         of_verbs(TrustCommand::augment_subcommands(command)).mut_subcommands(session::<(), ()>)
     }),
+    ("backup", |command, _| output::<BackupArgs>(command)),
+    ("verify", |command, _| output::<VerifyArgs>(command)),
     ("schema", |command, _| output::<SchemaArgs>(command)),
+    ("completions", |command, _| CompletionsArgs::augment_args(command)),
+    ("complete", |command, _| CompleteArgs::augment_args(command).hide(true)),
+    ("man", |command, _| {
+        command.about("Print the manual page").override_usage("acpx man").after_help(MAN_HELP)
+    }),
     ("tour", |command, _| TourArgs::augment_args(command)),
     ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
@@ -210,7 +219,13 @@ pub(super) enum Verb {
     Config(ConfigCommand),
     #[command(subcommand)]
     Trust(TrustCommand),
+    Backup(BackupArgs),
+    Verify(VerifyArgs),
     Schema(SchemaArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Complete(CompleteArgs),
+    Man,
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     #[command(hide = true)]

@@ -4,7 +4,10 @@ mod acp;
 mod answer;
 mod attach;
 mod auth;
+mod backup;
 mod cancel;
+mod complete;
+mod completions;
 mod config;
 mod demo_agent;
 mod doctor;
@@ -12,6 +15,7 @@ mod exec;
 mod host;
 mod host_log;
 mod host_request;
+mod man;
 pub(crate) mod near_verb;
 mod pending;
 pub(crate) mod picker;
@@ -27,6 +31,7 @@ mod token;
 mod tour;
 mod trust;
 mod usage;
+mod verify;
 mod wait_reason;
 
 use std::process::ExitCode;
@@ -102,6 +107,11 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
         CliCommand::Config(command) => config::run(command, &options, config),
         CliCommand::Trust(command) => trust::run(&command, &options, config),
+        CliCommand::Backup(args) => backup::run(&args, options.flags.output, config),
+        CliCommand::Verify(args) => return verify::run(&args, options.flags.output, config),
+        CliCommand::Completions(args) => completions::run(args),
+        CliCommand::Complete(args) => complete::run(&args, config),
+        CliCommand::Man => man::run(),
         CliCommand::Schema(args) => schema::run(&args, options.flags.output, config),
         CliCommand::Pending => pending::run(options.flags.output, config),
         CliCommand::Approve(args) => answer::run(&args, true, options.flags.output, config),

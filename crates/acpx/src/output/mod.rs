@@ -41,6 +41,7 @@ mod style;
 mod table;
 mod trust;
 mod turn;
+mod upkeep;
 mod usage;
 
 use std::io::{self, IsTerminal, Write};
@@ -97,6 +98,7 @@ pub(crate) use self::turn::{
     MessageKey, MessageTracker, UpdateReader, command_line, cost, detail as detail_of_fact, first_named,
     knows_before, percent, prompt as prompt_of_event, stop_words, without_fence,
 };
+pub(crate) use self::upkeep::{StoreBackup, VerifiedStore, backed_up, verified};
 pub(crate) use self::usage::{UsageLabel, UsageReport, UsageRow, show_usage};
 pub(crate) use confirmation::{
     EnsureOrigin, EnsureResult, REPLACE_QUESTION, SessionChange, SessionMove, WaitedState, cancelled, closed,

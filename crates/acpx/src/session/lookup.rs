@@ -15,7 +15,7 @@ use acpx_core::model::{
     AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Scope, Seq,
     SessionName, SessionUsage, Turn,
 };
-use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
+use acpx_core::store::{Access, ReadThread, RecordFilter, ScopeQuery, SqliteOptions, SqliteStore, Store};
 use tokio::time::timeout;
 
 use super::host_locator::{HostLocator, own_program};
@@ -45,6 +45,15 @@ impl RecordLookup {
     /// Opens the store of the home.
     pub(crate) fn open() -> Result<Self, CliError> {
         Ok(Self { store: HostLocator::of_environment()?.open_store()? })
+    }
+
+    /// Opens the store as it is: one of an older format, or one that cannot be read, counts as none.
+    pub(crate) fn as_it_is() -> Result<Self, CliError> {
+        let options =
+            SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        Ok(Self {
+            store: SqliteStore::open_with(&HostLocator::of_environment()?.paths.store(), &options).ok(),
+        })
     }
 
     /// Leaves the store open at the end of a command: a reader has nothing to flush, and the process exit frees

@@ -76,7 +76,7 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 19] = [
+const ABOUT_NONE: [&str; 21] = [
     "usage",
     "auth_methods",
     "host_log",
@@ -90,6 +90,8 @@ const ABOUT_NONE: [&str; 19] = [
     "sessions_prune_dry_run",
     "sessions_pruned",
     "serving",
+    "store_backed_up",
+    "store_verified",
     "token_created",
     "token_revoked",
     "tokens",

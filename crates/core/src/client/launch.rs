@@ -171,7 +171,7 @@ impl Launcher {
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log(paths).map_err(HostError::NotStarted)?)
+            .stderr(log(paths)?)
             .spawn()
             .map_err(HostError::NotStarted)?;
         let stdout = child.stdout.take();
@@ -200,8 +200,10 @@ impl Launcher {
 }
 
 /// The stderr of a host until it has its log: the same file.
-fn log(paths: &HostPaths) -> io::Result<Stdio> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(paths.log()).map(Stdio::from)
+fn log(paths: &HostPaths) -> Result<Stdio, HostError> {
+    let unusable = |source| HostError::Directory { path: paths.home().to_owned(), source };
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(paths.log());
+    log.map(Stdio::from).map_err(unusable)
 }
 
 #[derive(Deserialize)]

@@ -240,13 +240,14 @@ error_codes! {
         => "the file was left as it is; check whether the disk reports errors, then restore a copy, or move it away \
             with its -wal and -shm files to begin a new store";
     StoreFailed "STORE_FAILED" Runtime => "fix the cause, then try again; what was acknowledged is safe";
-    StoreFull "STORE_FULL" Runtime => "make room on the disk; what was acknowledged is safe";
+    StoreFull "STORE_FULL" Runtime
+        => "make room on its disk, which df -h shows, or set ACPX_HOME to another; what was acknowledged is safe";
     StoreGone "STORE_GONE" Runtime
         => "put it back, then run the command again: another host starts with what is there";
     StoreLocked "STORE_LOCKED" Runtime retry => "end the other process, then try again";
     StoreNewer "STORE_NEWER" Runtime
         => "use the newer acpx; this one reads only what it knows and writes nothing";
-    StoreNotOpened "STORE_NOT_OPENED" Runtime => "check that the directory exists and is yours";
+    StoreNotOpened "STORE_NOT_OPENED" Runtime => "check that the directory exists and is yours, and that its disk is not read-only";
     StoreOlder "STORE_OLDER" Runtime => "open it once for writing, which brings it up to date";
     StoreOnNetwork "STORE_ON_NETWORK" Runtime => "set ACPX_HOME to a directory on a local disk";
     StoreOutOfOrder "STORE_OUT_OF_ORDER" Runtime;

@@ -28,7 +28,10 @@ pub use error::StoreError;
 pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
 pub use memory::MemoryStore;
 pub use query::{OpenTurns, RecordFilter, SHORT_ID, ScopeQuery, SessionOwner};
-pub use sqlite::{Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck};
+pub use sqlite::{
+    Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck, StoreProblem, StoreProgress,
+    StoreVerification,
+};
 pub(crate) use sqlite::{ImportedFile, SqliteFailure};
 pub use usage::{UsageGroup, UsageKey, UsageQuery, UsageSum};
 

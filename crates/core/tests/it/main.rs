@@ -17,6 +17,7 @@ mod requirements;
 mod sdk_agent;
 mod sdk_agent_v2;
 mod shape;
+mod store_backup;
 mod store_contract;
 mod store_crash;
 mod store_erase;

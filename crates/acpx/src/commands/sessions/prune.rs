@@ -2,7 +2,6 @@
 //!
 //! The host deletes them, so that a session with work stays. On a terminal the command shows them and asks first.
 
-use std::fs;
 use std::path::Path;
 
 use acpx_core::host::title;
@@ -15,6 +14,7 @@ use serde_json::json;
 
 use super::list;
 use crate::cli::{AgentChoice, CliOptions, PruneArgs, UsageError};
+use crate::commands::verify::stored_bytes;
 use crate::error::CliError;
 use crate::output::{
     self, Console, ListedState, PruneReport, PrunedSession, SessionRow, TableView, age_from,
@@ -182,10 +182,4 @@ async fn delete(
     let bytes_freed = before.saturating_sub(stored_bytes(&store));
     let report = PruneReport { is_dry_run: false, pruned: &pruned, skipped: &skipped, bytes_freed };
     Ok(output::pruned(report, console)?)
-}
-
-/// The size of the store's file and of its log.
-fn stored_bytes(store: &Path) -> u64 {
-    let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
-    size(store) + size(&store.with_extension("db-wal"))
 }

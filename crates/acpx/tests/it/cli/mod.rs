@@ -1,12 +1,15 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod backup;
 mod bad_input;
 mod cancel_and_timeouts;
+mod completions;
 mod concurrent_prompts;
 mod configuration;
 mod content;
 mod crash;
 mod delete;
+mod disk;
 mod doctor;
 mod exec;
 mod forged_output;

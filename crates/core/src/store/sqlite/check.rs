@@ -35,7 +35,7 @@ pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreChe
     let mut problems = Vec::new();
     // Without the watching thread, a check might never end.
     let looked = match &watch {
-        Ok(_) => look(connection, &mut problems),
+        Ok(_) => look(connection, CheckDepth::Quick, &mut problems),
         Err(_) => Ok(false),
     };
     drop(done);
@@ -46,9 +46,26 @@ pub(super) fn check(connection: &Connection, limit: Duration) -> Result<StoreChe
     Ok(StoreCheck { format, problems, is_whole: looked? })
 }
 
-/// Returns whether the check was completed.
-fn look(connection: &Connection, problems: &mut Vec<String>) -> Result<bool, SqliteFault> {
-    let mut statement = connection.prepare(&format!("PRAGMA quick_check({MOST})"))?;
+/// How much SQLite checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CheckDepth {
+    /// The pages.
+    Quick,
+    /// The pages, and that every index has the rows of its table.
+    Whole,
+}
+
+/// Collects the problems, and returns whether the check was completed.
+pub(super) fn look(
+    connection: &Connection,
+    depth: CheckDepth,
+    problems: &mut Vec<String>,
+) -> Result<bool, SqliteFault> {
+    let check = match depth {
+        CheckDepth::Quick => "quick_check",
+        CheckDepth::Whole => "integrity_check",
+    };
+    let mut statement = connection.prepare(&format!("PRAGMA {check}({MOST})"))?;
     let mut rows = statement.query([])?;
     loop {
         match rows.next() {

@@ -58,6 +58,21 @@ impl SqliteFault {
         matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
     }
 
+    /// Whether a file could not be opened or written.
+    pub(super) fn is_unwritable(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::CannotOpen
+                    | ErrorCode::DiskFull
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::SystemIoFailure
+            )
+        )
+    }
+
     /// Whether the content is unknown: damaged, or written by a newer program. Damage that SQLite itself reports is
     /// not unknown content, because no program can read it.
     pub(super) fn is_unknown_content(&self) -> bool {
@@ -65,6 +80,15 @@ impl SqliteFault {
             Self::Damaged(_) => true,
             Self::Sql(error) => is_unknown_content(error),
             Self::Refused(_) | Self::TooLarge(_) => false,
+        }
+    }
+
+    /// The damage that it reports, or the fault itself if it reports none.
+    pub(super) fn damage(self) -> Result<String, Self> {
+        match self {
+            Self::Damaged(problem) => Ok(problem),
+            Self::Sql(error) if is_unknown_content(&error) || is_damage(&error) => Ok(error.to_string()),
+            fault => Err(fault),
         }
     }
 
@@ -91,6 +115,10 @@ pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, p
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { path },
         Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        // SQLite reports a full disk so only for some of its writes.
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_on_full_disk(&path) => {
+            StoreError::Full { path }
+        }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
             let source = reason_not_opened(&path).unwrap_or_else(|| io::Error::other(Arc::clone(error)));
             StoreError::Open { path, source }
@@ -123,6 +151,12 @@ fn is_unknown_content(error: &rusqlite::Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the disk of a file has no room left.
+fn is_on_full_disk(path: &Path) -> bool {
+    let disk = path.parent().and_then(|directory| rustix::fs::statvfs(directory).ok());
+    disk.is_some_and(|disk| disk.f_bavail == 0 || (disk.f_files > 0 && disk.f_favail == 0))
 }
 
 /// SQLite hides the system's error, so query the system again.

@@ -40,12 +40,15 @@ pub(super) struct StoreOpener<'a> {
     pub(super) migrations: Migrations,
     /// The name of the network file system that contains a path, if any.
     pub(super) network_kind: fn(&Path) -> Option<&'static str>,
+    /// Whether no program writes to the file while it is open.
+    pub(super) is_immutable: bool,
 }
 
 impl<'a> StoreOpener<'a> {
     /// With this program's migrations.
     pub(super) fn new(path: &'a Path, options: &'a SqliteOptions) -> Self {
-        Self { path, options, migrations: Migrations::OURS, network_kind: filesystem::network_kind }
+        let network_kind = filesystem::network_kind;
+        Self { path, options, migrations: Migrations::OURS, network_kind, is_immutable: false }
     }
 
     /// Opens a store for writing, and creates it if it is missing.
@@ -59,7 +62,7 @@ impl<'a> StoreOpener<'a> {
     }
 
     fn prepare_writer(&self) -> Result<Connection, SqliteFault> {
-        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, false)?;
         // SQLite silently opens a write-protected file read-only.
         if connection.is_readonly("main")? {
             return Err(self.not_opened(io::ErrorKind::PermissionDenied.into()).into());
@@ -90,12 +93,16 @@ impl<'a> StoreOpener<'a> {
         self.refuse_network()?;
         let found = fs::metadata(self.path).and_then(|found| refuse_other_kinds(&found));
         found.map_err(|source| self.not_opened(source))?;
-        let opened = refuse_emptied(self.path).and_then(|()| self.prepare_reader());
+        let opened = refuse_emptied(self.path).and_then(|()| match self.prepare_reader(self.is_immutable) {
+            // On a full disk, or in a directory that is not ours, SQLite cannot create its companion files.
+            Err(fault) if fault.is_unwritable() && sizes(self.path).1 == 0 => self.prepare_reader(true),
+            opened => opened,
+        });
         opened.map_err(|fault| fault.into_error("open", self.path))
     }
 
-    fn prepare_reader(&self) -> Result<Connection, SqliteFault> {
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    fn prepare_reader(&self, is_immutable: bool) -> Result<Connection, SqliteFault> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY, is_immutable)?;
         let known = self.migrations.known();
         let found = schema::inspect(&connection, known)?;
         refuse_partial_page(self.path)?;
@@ -111,11 +118,11 @@ impl<'a> StoreOpener<'a> {
         }
     }
 
-    fn connect(&self, access: OpenFlags) -> Result<Connection, SqliteFault> {
+    fn connect(&self, access: OpenFlags, is_immutable: bool) -> Result<Connection, SqliteFault> {
         // Each connection has one thread, so SQLite needs no mutex.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = if self.is_on_read_only_disk() {
-            Connection::open_with_flags(immutable(self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
+        let connection = if is_immutable || self.is_on_read_only_disk() {
+            Connection::open_with_flags(uri(self.path, "immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)?
         } else {
             Connection::open_with_flags(self.path, flags)?
         };
@@ -145,6 +152,8 @@ impl<'a> StoreOpener<'a> {
     fn refuse_network(&self) -> Result<(), StoreError> {
         match (self.network_kind)(self.path) {
             None => Ok(()),
+            // It needs no locks.
+            Some(_) if self.is_immutable => Ok(()),
             Some(kind) => {
                 Err(StoreError::NetworkFileSystem { path: self.path.to_owned(), kind: kind.to_owned() })
             }
@@ -156,14 +165,14 @@ impl<'a> StoreOpener<'a> {
     }
 }
 
-/// The URI by which SQLite opens an immutable file.
-fn immutable(path: &Path) -> String {
+/// The URI by which SQLite opens a file with a parameter.
+pub(super) fn uri(path: &Path, parameter: &str) -> String {
     let escaped = |byte: &u8| match byte {
         b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(*byte).to_string(),
         other => format!("%{other:02X}"),
     };
     let name: String = path.as_os_str().as_bytes().iter().map(escaped).collect();
-    format!("file:{name}?immutable=1")
+    format!("file:{name}?{parameter}")
 }
 
 /// Retries while other connections hold locks. SQLite waits for most locks by itself, but not for the one that turns
@@ -254,7 +263,7 @@ mod tests {
         let path = home.path().join("a b?c#d%e=ü.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags(immutable(&path), flags).unwrap();
+        let connection = Connection::open_with_flags(uri(&path, "immutable=1"), flags).unwrap();
         let tables: i64 =
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
         let files = fs::read_dir(home.path()).unwrap().count();

@@ -3,6 +3,7 @@
 //!
 //! The format is described in `docs/internals/store-format.md`.
 
+mod backup;
 mod body;
 mod cells;
 mod check;
@@ -18,6 +19,7 @@ mod scope;
 mod target;
 mod threads;
 mod usage;
+mod verify;
 mod write;
 mod write_queue;
 
@@ -32,6 +34,7 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::backup::StoreProgress;
 pub use self::check::StoreCheck;
 pub(crate) use self::fault::SqliteFailure;
 use self::fault::SqliteFault;
@@ -40,6 +43,7 @@ pub use self::filesystem::FileSystem;
 pub(crate) use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
 use self::threads::{QUEUE, ReadRequest, WriteConnection};
+pub use self::verify::{StoreProblem, StoreVerification};
 use self::write::WriteOperation;
 use super::{
     Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
@@ -139,6 +143,16 @@ impl SqliteStore {
         Self::open_as(&StoreOpener::new(&path, options))
     }
 
+    /// Opens a copy of a store, read-only. If no program has it open, nothing is left next to the file, and it may be
+    /// anywhere, also on a network.
+    pub fn open_copy(path: &Path) -> Result<Self, StoreError> {
+        let path =
+            std::path::absolute(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        let is_alone = ["-wal", "-shm"].iter().all(|suffix| !file::companion(&path, suffix).exists());
+        let options = SqliteOptions::new(Access::ReadOnly);
+        Self::open_as(&StoreOpener { is_immutable: is_alone, ..StoreOpener::new(&path, &options) })
+    }
+
     fn open_as(opening: &StoreOpener<'_>) -> Result<Self, StoreError> {
         let path = opening.path.to_owned();
         let known = opening.migrations.known();
@@ -173,6 +187,23 @@ impl SqliteStore {
     /// The format of the file, and the damage that a check finds within this time.
     pub async fn check(&self, limit: Duration) -> Result<StoreCheck, StoreError> {
         self.read(move |connection| check::check(connection, limit)).await
+    }
+
+    /// Copies the store into an existing, empty file. The copy has everything that was committed before, also while
+    /// others write, and is not synced.
+    pub async fn copy_to(&self, to: PathBuf, progress: Arc<StoreProgress>) -> Result<(), StoreError> {
+        self.read(move |connection| backup::copy(connection, &to, &progress)).await
+    }
+
+    /// Reads the whole store and reports what is damaged.
+    pub async fn verify(&self, progress: Arc<StoreProgress>) -> Result<StoreVerification, StoreError> {
+        let (path, known) = (self.path.clone(), self.known);
+        self.read(move |connection| match schema::format(connection)? {
+            // What this program does not know is no damage.
+            found if found > known => Err(schema::other_format(&path, found, known).into()),
+            _ => verify::verify(connection, &progress),
+        })
+        .await
     }
 
     /// How many bytes the conversation of each record takes, as far as it is stored: a text that several records share

@@ -347,6 +347,20 @@ pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<T
     if complete { Ok(turns) } else { Err(SqliteFault::Damaged("an open turn is missing".to_owned())) }
 }
 
+/// Reads every turn of a record, and returns how many there are.
+pub(super) fn turns(connection: &Connection, id: &RecordId) -> Result<u64, SqliteFault> {
+    let standing = existing(connection, id)?;
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 ORDER BY turn", TURN.list))?;
+    let mut found = statement.query([standing.key.0])?;
+    let mut count = 0;
+    while let Some(row) = found.next()? {
+        rows::turn(connection, &Cells::read(row, 0, &TURN)?)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
 /// The turn with this request id.
 pub(super) fn turn_by_request(
     connection: &Connection,
