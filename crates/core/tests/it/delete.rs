@@ -84,6 +84,7 @@ impl Bench {
         assert!(kept.lifecycle.is_deleted(), "{kept:?}");
         assert!(kept.agent_run.is_none_or(|run| run.ended.is_some()));
         assert_eq!(self.store.open_turns(record.clone()).await.unwrap(), []);
+        assert_eq!(self.store.exchanges(record.clone()).await.unwrap(), None);
         assert_eq!(samples::all_events(&*self.store, record, 100).await.unwrap(), []);
         assert!(!self.listed().await.contains(record));
         assert_eq!(self.engine.record(record).await.unwrap(), None);

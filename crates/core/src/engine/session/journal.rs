@@ -300,9 +300,10 @@ impl SessionJournal {
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveRestoreError(error) => self.changes.push(Change::RestoreError(error)),
             Effect::SaveLifecycle(lifecycle) => {
-                // A deletion must survive a crash of the machine.
+                // A deletion must survive a crash of the machine, and nothing of the conversation is written after it.
                 if lifecycle.is_deleted() {
                     self.durability = Durability::Machine;
+                    self.exchanges = None;
                 }
                 self.changes.push(Change::Lifecycle(lifecycle));
             }
