@@ -125,7 +125,10 @@ mod tests {
         router(&HttpServer::new(hosts, "home".to_owned(), ClientMeta::default(), guard, Allowance::default()))
     }
 
-    fn request(method: &Method, path: &str, headers: &[(&str, &str)], body: Body) -> Request {
+    /// The headers of a request, in order.
+    type Headers<'a> = &'a [(&'a str, &'a str)];
+
+    fn request(method: &Method, path: &str, headers: Headers<'_>, body: Body) -> Request {
         let address = "127.0.0.1:7".parse().unwrap();
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost:7");
         for (name, value) in headers {
@@ -150,7 +153,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let too_long = (longest_line() + 1).to_string();
         let (page, evil) = (("origin", "https://page.example"), ("origin", "https://evil.example"));
-        let cases: &[(Method, &str, &[(&str, &str)], u16, &str)] = &[
+        let cases: &[(Method, &str, Headers<'_>, u16, &str)] = &[
             (Method::GET, "/", &[], 404, "the ACP endpoint is /acp"),
             (Method::GET, "/", &[evil], 403, "requests of this Origin are not allowed"),
             (Method::HEAD, PATH, &[("accept", "text/event-stream")], 405, ""),
