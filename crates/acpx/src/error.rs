@@ -117,6 +117,14 @@ pub(crate) enum CliError {
         /// What to do next.
         remedy: Box<NoSessionHelp>,
     },
+    /// The prompt is longer than the environment allows.
+    #[error("the prompt has {bytes} bytes, and ACPX_QUEUE_MAX_REQUEST_BYTES allows {limit}")]
+    PromptTooLarge {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
     /// No session has lost its directory.
     #[error("{}", none_lost(.agent, .name.as_deref(), .there))]
     NoneLost {
@@ -324,7 +332,11 @@ impl From<HostError> for CliError {
         };
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
-            (HostError::Refused(refusal), None) if *refusal.code() == ErrorCode::QueueFull => Origin::Queue,
+            (HostError::Refused(refusal), None)
+                if [ErrorCode::QueueFull, ErrorCode::QueueOwnerOverloaded].contains(refusal.code()) =>
+            {
+                Origin::Queue
+            }
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
@@ -468,6 +480,7 @@ impl CliError {
             Self::NoQuestion { .. } => ErrorCode::NoQuestion,
             Self::NoPrompt { .. } | Self::PromptSent { .. } => ErrorCode::NoPrompt,
             Self::ExecDisabled { .. } => ErrorCode::ExecDisabled,
+            Self::PromptTooLarge { .. } => ErrorCode::QueueRequestTooLarge,
             Self::NoRemoteList { .. } => ErrorCode::ListUnsupported,
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Signalled => ErrorCode::Signalled,
@@ -500,7 +513,12 @@ impl CliError {
     pub(crate) fn origin(&self) -> Origin {
         match self {
             Self::Session(SessionError::Agent(AgentError::Refused { .. })) => Origin::Acp,
-            Self::Session(SessionError::QueueFull(_) | SessionError::RequestExists { .. }) => Origin::Queue,
+            Self::PromptTooLarge { .. }
+            | Self::Session(
+                SessionError::QueueFull(_)
+                | SessionError::PromptQueueFull { .. }
+                | SessionError::RequestExists { .. },
+            ) => Origin::Queue,
             Self::Session(_) | Self::Store(_) => Origin::Runtime,
             Self::Remote(error) => error.origin,
             Self::About { error, .. } => error.origin(),

@@ -25,23 +25,30 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use crate::cli::{OutputArgs, ProgramTerminals, Request, UsageError, requested_format};
+use crate::commands::perf_metrics::CommandTimer;
 use crate::error::{CliError, CliExit};
 use crate::output::OutputMode;
 use crate::session::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
 pub fn run() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let timer = CommandTimer::start();
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if config::environment::is_npm_script() && arguments.first().is_some_and(|first| first == "--") {
+        arguments.remove(0);
+    }
     let shown: Vec<String> = arguments.iter().map(|text| text.to_string_lossy().into_owned()).collect();
     let config = LazyConfig::of(&shown);
     let done = match arguments.iter().position(|text| text.to_str().is_none()) {
         Some(index) => Err(UsageError::NotUnicode { shown: shown[index].clone() }.into()),
         None => run_with(&shown, &config),
     };
-    done.unwrap_or_else(|error| {
+    let exit = done.unwrap_or_else(|error| {
         let wish = requested_format(&shown);
         output::report(&error, config.format_for(wish), wish.color)
-    })
+    });
+    timer.finish(&arguments);
+    exit
 }
 
 fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {
@@ -60,6 +67,7 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
                 None => Ok(CliExit::Usage.into()),
             }
         }
+        Request::Skill(action) => commands::skill::run(&action).map(|()| CliExit::Success.into()),
         Request::Help(text) => {
             output::print(&text)?;
             Ok(CliExit::Success.into())

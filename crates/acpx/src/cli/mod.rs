@@ -25,6 +25,7 @@ mod requested_format;
 mod scan;
 mod sessions;
 mod shell;
+mod skill;
 mod usage;
 mod usage_report;
 mod verbs;
@@ -57,6 +58,7 @@ pub(crate) use self::sessions::{
     ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
 };
 pub(crate) use self::shell::{CompleteArgs, CompletionsArgs, Shell};
+pub(crate) use self::skill::SkillAction;
 pub(crate) use self::usage::{UsageError, nearest};
 pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy};
 pub(crate) use self::verbs::{HostCommand, HostLogArgs, SchemaArgs, TourArgs};
@@ -74,6 +76,8 @@ pub(crate) enum Request {
     Help(String),
     /// Show the version.
     Version,
+    /// Do this with the program's skills.
+    Skill(SkillAction),
     /// Ask whether a command or a prompt is meant.
     NearVerb(NearVerb),
 }
@@ -106,6 +110,9 @@ pub(crate) fn parse<E: From<UsageError>>(
         && (only == "--version" || only == "-V")
     {
         return Ok(Request::Version);
+    }
+    if let Some(action) = SkillAction::read(arguments) {
+        return Ok(Request::Skill(action?));
     }
     if arguments.is_empty() && terminals.stdin {
         return Ok(help(pages::short()));

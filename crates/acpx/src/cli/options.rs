@@ -75,6 +75,9 @@ pub(crate) struct OutputArgs {
     /// Report progress on stderr, and in text every request
     #[arg(long, help_heading = SHARED)]
     pub(crate) verbose: bool,
+    /// Leave what the agent read out of the output
+    #[arg(long, help_heading = SHARED)]
+    pub(crate) suppress_reads: bool,
     /// When to use colour: auto, always or never [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_default_value = true)]
     #[arg(hide_possible_values = true, help_heading = SHARED, long_help = COLOR_HELP)]
@@ -272,6 +275,10 @@ pub(crate) struct SessionArgs {
     pub(crate) add_dir: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
+    /// Send the prompt again, this many times at most, if the agent fails before it does anything [default: 0]
+    #[arg(long, value_name = "N", value_parser = retries, allow_negative_numbers = true, help_heading = SHARED)]
+    #[arg(long_help = RETRIES_HELP)]
+    pub(crate) prompt_retries: Option<u32>,
 }
 
 const MAX_COST_HELP: &str = "\
@@ -294,6 +301,12 @@ Cancel a turn that uses more tokens than this, and refuse a prompt once its sess
 
 Agents report the tokens of a turn at its end. While it runs, acpx knows the size of the context: a turn uses at least
 that many.";
+
+const RETRIES_HELP: &str = "\
+Send the prompt again, this many times at most, if the agent fails before it does anything [default: 0]
+
+Only an internal error (-32603 or -32700) of a running agent counts, and only if the turn has had no output, no tool and
+no request. The first retry comes after a second, each later one after twice the time, up to ten seconds.";
 
 impl SessionArgs {
     /// Refuses flags that exclude each other. Whether the format is JSON is known only with the configuration.
@@ -415,6 +428,10 @@ fn tool_names(text: &str) -> Result<ToolNames, String> {
         return Err(r#"expected names separated by commas, or "" for no tools"#.to_owned());
     }
     Ok(ToolNames(names))
+}
+
+fn retries(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a whole number from 0".to_owned())
 }
 
 fn max_turns(text: &str) -> Result<NonZeroU64, String> {

@@ -386,11 +386,8 @@ pub(super) fn implied_verb(verb: &str) -> Option<&'static str> {
     }
 }
 
-/// Refuses a flag of npm acpx that acpx does not have, and one that is nearly a known flag.
+/// Refuses a flag that is nearly a known one.
 fn check_flag(argument: &str) -> Result<(), UsageError> {
-    if let Some(flag) = usage::flag(argument) {
-        return Err(UsageError::FlagNotHere { flag });
-    }
     match flags::nearest_flag(argument) {
         Some(suggestion) => Err(UsageError::UnknownFlag { flag: argument.to_owned(), suggestion }),
         None => Ok(()),

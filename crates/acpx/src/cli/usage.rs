@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use acpx_core::model::{InvalidSessionName, WrongMember};
 
 use super::near_verb::NearVerb;
-use super::usage;
 
 /// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +39,6 @@ pub(crate) enum UsageError {
         agent: Option<String>,
         /// The verb and the words after it, up to the first flag.
         words: String,
-    },
-    /// A flag of npm acpx that this program does not have.
-    #[error("{flag} is a flag of npm acpx that acpx does not have yet")]
-    FlagNotHere {
-        /// The flag.
-        flag: &'static str,
     },
     /// A flag that acpx does not have, and that is nearly one that it has.
     #[error("there is no flag {flag}")]
@@ -160,6 +153,22 @@ pub(crate) enum UsageError {
         /// What is wrong with it.
         problem: crate::agents::CommandLineProblem,
     },
+    /// `--skill` with something that it does not do.
+    #[error("{problem}")]
+    Skill {
+        /// What is wrong.
+        problem: String,
+    },
+    /// An environment variable has a value that it cannot have.
+    #[error("the environment variable {name} is {value:?}, and must be {expected}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// An error of clap.
     #[error("{message}")]
     Arguments {
@@ -197,7 +206,6 @@ impl UsageError {
                 .into()
             }
             Self::UnknownSchema { names, .. } => format!("it can be {names}").into(),
-            Self::FlagNotHere { .. } => "leave it out; acpx help COMMAND lists the flags".into(),
             Self::UnknownFlag { suggestion, .. } => {
                 format!("did you mean {suggestion}? to send it to the agent, put it after --").into()
             }
@@ -223,10 +231,7 @@ impl UsageError {
             | Self::TwoPolicies => "keep one of them".into(),
             Self::UnclearId { ids, .. } => format!("type more of it: {}", ids.join(", ")).into(),
             Self::NoRequestId { ids, .. } if ids.is_empty() => "no request is pending".into(),
-            Self::NoRequestId { verb, ids } => {
-                let lines: Vec<String> = ids.iter().map(|id| format!("acpx {verb} {id}")).collect();
-                lines.join(", ").into()
-            }
+            Self::NoRequestId { verb, ids } => answer_lines(verb, ids).into(),
             Self::BackupExists { .. } => "add --force to replace it".into(),
             Self::BackupOverStore { .. } => "name another file".into(),
             Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
@@ -236,6 +241,8 @@ impl UsageError {
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
             }
+            Self::Skill { .. } => "acpx --skill help lists what there is".into(),
+            Self::Variable { name, .. } => format!("unset {name}, or correct it").into(),
             Self::NotUnicode { .. } => "agents accept only UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
             Self::Arguments { tip, verb, message } => arguments_hint(tip.as_deref(), verb, message),
@@ -264,9 +271,6 @@ impl UsageError {
         if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(error) {
             return Self::PermissionModes;
         }
-        if let Some(flag) = invalid_argument(error).as_deref().and_then(usage::flag) {
-            return Self::FlagNotHere { flag };
-        }
         let text = error.render().to_string();
         let paragraph = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
         let message = paragraph.collect::<Vec<_>>().join(" ");
@@ -287,6 +291,12 @@ fn invalid_argument(error: &clap::Error) -> Option<String> {
 fn is_about_permissions(error: &clap::Error) -> bool {
     invalid_argument(error)
         .is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
+}
+
+/// The lines that answer these requests.
+fn answer_lines(verb: &str, ids: &[String]) -> String {
+    let lines: Vec<String> = ids.iter().map(|id| format!("acpx {verb} {id}")).collect();
+    lines.join(", ")
 }
 
 fn unclear_id(typed: &str, ids: &[String]) -> String {
@@ -315,8 +325,6 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
 const VERBS: [&str; 2] = ["compare", "flow"];
 /// Verbs below `sessions`.
 const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
-/// Flags of any verb.
-const FLAGS: [&str; 2] = ["--suppress-reads", "--prompt-retries"];
 
 /// Whether a word is a verb of npm acpx that acpx does not have.
 pub(super) fn is_verb(word: &str) -> bool {
@@ -326,10 +334,4 @@ pub(super) fn is_verb(word: &str) -> bool {
 /// Whether a word is a verb of npm acpx's `sessions` that acpx does not have.
 pub(super) fn is_sessions_verb(word: &str) -> bool {
     SESSIONS_VERBS.contains(&word)
-}
-
-/// The flag's name, if an argument is a reserved flag.
-pub(super) fn flag(argument: &str) -> Option<&'static str> {
-    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
-    FLAGS.into_iter().find(|flag| *flag == name)
 }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::host_log;
 use crate::cli::{HostCommand, OutputArgs};
 use crate::config::trust::TrustedFiles;
-use crate::config::{Config, McpFile, ProgramSearch};
+use crate::config::{Config, McpFile, ProgramSearch, environment};
 use crate::error::{CliError, CliExit};
 use crate::log::{self, LogFilter};
 use crate::output::{self, HostChange, RunningHost};
@@ -200,7 +200,7 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
             idle: Some(settings::DEFAULT_TTL),
             keep_programs: config.keep_programs.into(),
             relay: relay(),
-            ..EngineSettings::default()
+            ..environment::engine_settings()?
         },
         server_file: {
             let home = paths.home().to_owned();

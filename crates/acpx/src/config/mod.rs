@@ -6,6 +6,7 @@
 
 mod agents;
 pub(crate) mod credentials;
+pub(crate) mod environment;
 mod error;
 pub(crate) mod layers;
 mod mcp;
@@ -74,12 +75,14 @@ pub(crate) struct Config {
     pub(crate) login: Option<LoginPolicy>,
     /// The credentials for logins.
     pub(crate) credentials: Credentials,
+    /// How many prompts may wait behind the running one.
+    pub(crate) queue_depth: Option<usize>,
     agents: Agents,
     /// Unknown top-level keys.
     unknown: Vec<String>,
 }
 
-/// All known keys, including `queueMaxDepth`, which only npm acpx uses.
+/// All known keys.
 const KEYS: [&str; 17] = [
     "defaultAgent",
     "defaultPermissions",
@@ -138,7 +141,7 @@ impl Config {
     fn read(root: &JsonNode<'_>) -> Result<Self, WrongMember> {
         let members = root.object("an object")?;
         let canonical = |node: &JsonNode<'_>| node.word().map(|name| crate::agents::canonical(&name));
-        let config = Self {
+        Ok(Self {
             default_agent: members.read("defaultAgent", canonical)?,
             mode: members.read("defaultPermissions", mode)?,
             unattended: members.read("nonInteractivePermissions", unattended)?,
@@ -160,10 +163,8 @@ impl Config {
             unknown: members.others(&KEYS),
             layers: Layers::default(),
             project: None,
-        };
-        // Only npm acpx uses this one.
-        members.read("queueMaxDepth", positive_integer)?;
-        Ok(config)
+            queue_depth: members.read("queueMaxDepth", depth)?,
+        })
     }
 
     /// The configured command of an agent, unless its entry is wrong.
@@ -302,6 +303,10 @@ fn wrong_in(file: &Path) -> impl FnOnce(WrongMember) -> ConfigError + '_ {
 pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
     let text = read(file).map_err(ConfigError::of_flag)?;
     ToolPolicy::of(&parse_json(file, &text)?).map_err(wrong_in(file))
+}
+
+fn depth(node: &JsonNode<'_>) -> Result<usize, WrongMember> {
+    Ok(usize::try_from(positive_integer(node)?).unwrap_or(usize::MAX))
 }
 
 fn positive_integer(node: &JsonNode<'_>) -> Result<u64, WrongMember> {

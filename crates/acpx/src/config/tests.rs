@@ -67,6 +67,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
             turn: Budget { cost: Money::of(0.5, "USD"), tokens: None },
             session: Budget { cost: Money::of(5.0, "USD"), tokens: Some(100) },
         },
+        queue_depth: Some(16),
         format: Some(Format::Json),
         disable_exec: true,
         keep_programs: vec!["tmux: server".to_owned()],

@@ -24,14 +24,27 @@ pub(crate) struct OutputMode {
     pub(crate) is_terminal: bool,
     /// When to use colour.
     pub(crate) color: ColorMode,
+    /// Whether what agents read is part of the output.
+    pub(crate) reads: ReadOutput,
+}
+
+/// What becomes of what agents read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ReadOutput {
+    /// It is shown.
+    #[default]
+    Shown,
+    /// A placeholder is shown.
+    Suppressed,
 }
 
 impl OutputMode {
     /// The mode of the program's own streams.
     pub(crate) fn of_program(format: Format, flags: OutputArgs) -> Self {
-        let OutputArgs { json_strict: strict, verbose, color, .. } = flags;
+        let OutputArgs { json_strict: strict, verbose, color, suppress_reads, .. } = flags;
+        let reads = if suppress_reads { ReadOutput::Suppressed } else { ReadOutput::Shown };
         let is_terminal = stdout_is_terminal() || format == Format::Text && has_color(color, false);
-        Self { format, strict, verbose, is_terminal, color }
+        Self { format, strict, verbose, is_terminal, color, reads }
     }
 
     /// Whether the output is text for a person at a terminal.

@@ -15,12 +15,22 @@ use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
 use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreError, make_private_directory};
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
+use crate::config::environment;
 use crate::error::CliError;
 use crate::log;
 use crate::output::Console;
 
 /// Environment variables the host keeps. Agents get their environment from the client that starts them, not from here.
-const FOR_THE_HOST: [&str; 6] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR", log::VARIABLE];
+const FOR_THE_HOST: [&str; 8] = [
+    "HOME",
+    "PATH",
+    "LANG",
+    "XDG_RUNTIME_DIR",
+    "TMPDIR",
+    log::VARIABLE,
+    environment::MESSAGE_BYTES,
+    environment::TERMINAL_BYTES,
+];
 
 /// How long a host may take to stop.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);

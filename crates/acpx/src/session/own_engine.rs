@@ -13,6 +13,7 @@ use acpx_core::tools::{GracePeriods, SweptProcess, Tag};
 use super::host_locator::{HostLocator, relay};
 use super::interrupt::InterruptWatcher;
 use super::settings::CommandSettings;
+use crate::config::environment;
 use crate::error::CliError;
 use crate::output::Console;
 
@@ -83,7 +84,8 @@ async fn engine(
     if let Some(home) = home.clone().filter(|_| has_leftovers(&locator.paths)) {
         sweep(locator.paths, home, settings).await?;
     }
-    let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
+    let settings =
+        EngineSettings { tag: home, keep_programs, relay: relay(), ..environment::engine_settings()? };
     let id = HostId::new(name).expect("the name of a command is not empty");
     Ok(OwnEngine { engine: Engine::new(store, id, settings), _direct_run: direct_run })
 }

@@ -18,6 +18,7 @@ use super::host_session::PromptOutcome;
 use super::settings::CommandSettings;
 use crate::cli::PromptAttachment;
 use crate::cli::Wait;
+use crate::config::environment;
 use crate::error::InterruptReason;
 use crate::error::{CliError, CliExit, ErrorReport, cli_hint, login_hint};
 use crate::output::{PromptResult, ResultIds, TimeoutCause, TurnStatus};
@@ -92,6 +93,10 @@ impl PromptSubmission {
     ) -> Result<Self, CliError> {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
+        if let Some(limit) = environment::request_bytes()?.filter(|limit| blocks.get().len() > *limit) {
+            let bytes = blocks.get().len();
+            return Err(CliError::PromptTooLarge { bytes, limit });
+        }
         let request = RequestId::new(acpx_core::wire::new_uuid().to_string()).expect("a UUID is not empty");
         let (agent, policy) = (settings.agent.label().into_owned(), policy.clone());
         let limits = settings.limits();

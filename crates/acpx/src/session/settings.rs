@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, SpendingLimits,
-    ToolPolicy, TurnLimits, UnattendedPolicy,
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
+    TurnLimits, UnattendedPolicy,
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::protocol::meta::{ClientMeta, SettingMeta, StartMeta, TurnTermsMeta};
@@ -26,6 +26,7 @@ use crate::cli::{
     AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError, requested_cwd,
 };
 use crate::config::credentials::Credentials;
+use crate::config::environment;
 use crate::config::project::ProjectFile;
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::error::{CliError, system_words};
@@ -193,10 +194,8 @@ pub(crate) struct CommandSettings {
     set_unattended: Option<UnattendedPolicy>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
-    /// How long the agent may be silent in a turn.
-    pub(crate) idle_timeout: Option<Duration>,
-    /// What a turn and its session may use.
-    spending: SpendingLimits,
+    /// The limits of a turn but for its time, which is that of the command.
+    turn_limits: TurnLimits,
     /// How long the agent may be idle, if set; zero means forever.
     pub(crate) ttl: Option<Duration>,
     /// What to do if the agent offers logins and no credential is known.
@@ -238,6 +237,8 @@ impl CommandSettings {
 
     fn with(agent: AgentSpec, options: &CliOptions, config: &Config) -> Result<Self, CliError> {
         let flags = &options.flags;
+        // The host reads these when it starts, and could not report a wrong one to the user.
+        environment::engine_settings()?;
         let cwd = directory(flags.cwd.as_deref())?;
         let policy = policy(flags, config, cwd.as_path())?;
         let variables = config.variables();
@@ -248,7 +249,7 @@ impl CommandSettings {
         });
         Ok(Self {
             mode: mode(flags.output, config)?,
-            agent: as_configured(agent, options, config),
+            agent: as_configured(agent, options, config)?,
             agent_is_typed: options.agent != AgentChoice::Default,
             additional_directories: flags
                 .add_dir
@@ -262,8 +263,13 @@ impl CommandSettings {
             set_mode: flags.mode().or(config.mode),
             set_unattended: flags.unattended().or(config.unattended),
             timeout: flags.timeout.or(config.timeout),
-            idle_timeout: flags.idle_timeout.or(config.idle_timeout),
-            spending: flags.spending().or(&config.spending),
+            turn_limits: TurnLimits {
+                whole: None,
+                silence: flags.idle_timeout.or(config.idle_timeout),
+                retries: flags.prompt_retries.unwrap_or_default(),
+                queue_depth: config.queue_depth,
+                spending: flags.spending().or(&config.spending),
+            },
             ttl: flags.ttl.or(config.ttl),
             login: flags.auth_policy.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
@@ -361,9 +367,9 @@ impl CommandSettings {
             .with_terms(terms)
     }
 
-    /// How long a turn may take, and how long its agent may be silent.
+    /// How long a turn may take, how long its agent may be silent, and how often its prompt is sent again.
     pub(crate) fn limits(&self) -> TurnLimits {
-        TurnLimits { whole: self.timeout, silence: self.idle_timeout, spending: self.spending.clone() }
+        TurnLimits { whole: self.timeout, ..self.turn_limits.clone() }
     }
 
     /// Whether anything but reading is approved without asking.
@@ -495,11 +501,16 @@ fn name(choice: &AgentChoice, config: &Config) -> String {
 }
 
 /// The agent with its configured protocol version and behaviour.
-fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> AgentSpec {
+fn as_configured(agent: AgentSpec, options: &CliOptions, config: &Config) -> Result<AgentSpec, UsageError> {
     let configured = || config.protocol(agent.name.as_deref()?);
     let version = options.flags.protocol.or_else(configured).unwrap_or_default();
     let profile = agent.name.as_deref().and_then(|name| config.profile(name));
-    agent.with_protocol(version).with_profile(profile)
+    let start_timeout = agent.name.as_deref().map(environment::start_timeout).transpose()?.flatten();
+    let agent = agent.with_protocol(version).with_profile(profile);
+    Ok(match start_timeout {
+        Some(timeout) => agent.with_start_timeout(timeout),
+        None => agent,
+    })
 }
 
 /// The working directory: an absolute path stays as typed, byte for byte.

@@ -10,7 +10,9 @@ impl SessionMachine {
         match &self.state {
             MachineState::Parked => self.emit(Effect::ReplyPark(true)),
             MachineState::Idle(_)
-                if self.forwards.first_awaited().is_none() && !self.agent_work.in_background =>
+                if self.turns.queued.is_empty()
+                    && self.forwards.first_awaited().is_none()
+                    && !self.agent_work.in_background =>
             {
                 self.stop_agent(AfterExit::Park);
             }
@@ -138,7 +140,14 @@ impl SessionMachine {
                 self.fail_start(now, error);
                 self.start_if_needed();
             }
-            MachineState::Idle(_) => self.note_exit(error),
+            MachineState::Idle(_) => {
+                let was_waiting = self.fail_retry(now);
+                self.note_exit(error);
+                if was_waiting {
+                    self.emit(Effect::Disarm);
+                    self.start_if_needed();
+                }
+            }
             MachineState::Prompting(PromptTurn { turn, held, stopping, .. }) => {
                 self.emit(Effect::Disarm);
                 self.publish_held(held);
@@ -189,6 +198,7 @@ impl SessionMachine {
                 self.give_up(now, &error);
             }
             (Deadline::Load(_), _) => self.on_load_time(now),
+            (Deadline::Retry(_), MachineState::Idle(_)) => self.on_retry_time(now),
             (Deadline::Setting, _) => self.on_setting_unanswered(now),
             (Deadline::Cancel, MachineState::Prompting(_)) => self.on_cancel_unanswered(now),
             (Deadline::Close, MachineState::Closing(..) | MachineState::Deleting) => {
@@ -242,6 +252,7 @@ impl SessionMachine {
 
     fn stop_agent_for(&mut self, fault: Option<&'static str>, then: AfterExit) {
         self.forwards.fail_unanswered(&self.agent, &mut self.out);
+        self.turns.end_retry_delay();
         self.emit(Effect::Disarm);
         self.emit(Effect::StopAgent(fault));
         self.state = MachineState::Stopping(then);

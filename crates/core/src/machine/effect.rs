@@ -115,8 +115,11 @@ pub(crate) enum AgentCall {
 pub(crate) enum PromptRefusal {
     /// The session is closing or closed.
     Closing,
-    /// Too many prompts are queued.
-    QueueFull,
+    /// As many prompts wait as may.
+    QueueFull {
+        /// How many may.
+        limit: usize,
+    },
     /// The record already has a prompt with this request id.
     RequestExists,
     /// The session has reached a limit of cost or tokens.

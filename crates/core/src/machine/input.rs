@@ -1,6 +1,7 @@
 //! The inputs of a session's state machine. Everything that can happen to a session is an [`Input`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{
     AcpSessionId, Advertised, AgentError, AgentRequestId, AgentSessionId, AgentState, Exchange, ForwardId,
@@ -218,6 +219,8 @@ pub(crate) enum Deadline {
     Cancel,
     /// The time from which the agent can load the session.
     Load(Timestamp),
+    /// The time until a refused prompt is sent again.
+    Retry(Duration),
     /// For the response to `session/close` or `session/delete`.
     Close,
     /// For the next prompt while the agent is idle; when it passes, the agent is parked.

@@ -19,6 +19,7 @@ mod forking;
 mod limits;
 mod permissions;
 mod restore_profile;
+mod retry;
 mod settings;
 mod spending;
 mod table;
@@ -72,6 +73,38 @@ fn limited(request: &str) -> Input {
     let limits =
         TurnLimits { whole: Some(millis(1000)), silence: Some(millis(500)), ..TurnLimits::default() };
     Input::Prompt { request, prompt, policy, options, limits }
+}
+
+/// A prompt that is sent again this many times.
+fn retried(request: &str, retries: u32) -> Input {
+    let Input::Prompt { request, prompt, policy, options, .. } = prompt(request) else { panic!("a prompt") };
+    let limits = TurnLimits { retries, ..TurnLimits::default() };
+    Input::Prompt { request, prompt, policy, options, limits }
+}
+
+/// An internal error of the agent as the answer to a prompt.
+fn internal_error() -> Input {
+    let AgentError::Refused { agent, method, message, field, acp, meaning, .. } =
+        refusal(ErrorMeaning::Broken)
+    else {
+        panic!("a refusal")
+    };
+    Input::PromptAnswered(Err(AgentError::Refused {
+        agent,
+        method,
+        code: -32603,
+        message,
+        field,
+        acp,
+        meaning,
+    }))
+}
+
+/// A live session whose prompt waits to be sent again, with these inputs before its refusal.
+fn awaiting_retry(inputs: Vec<Input>) -> SessionMachine {
+    let mut machine = live(ALL);
+    feed(&mut machine, [retried("p", 1)].into_iter().chain(inputs).chain([internal_error()]));
+    machine
 }
 
 fn chunk(kind: MessageKind, text: &str) -> Input {

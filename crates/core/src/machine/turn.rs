@@ -10,11 +10,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{
     AgentError, AgentState, ErrorCode, ErrorMeaning, Fact, FactError, MessageKind, PermissionCount,
-    PermissionMode, PermissionPolicy, ReplayVerdict, RequestId, StopReason, Timestamp, Turn, TurnError,
-    TurnId, TurnLimits, TurnOutcome, TurnState, TurnStop, Update, WakeOptions,
+    PermissionMode, PermissionPolicy, PromptRetry, ReplayVerdict, RequestId, StopReason, Timestamp, Turn,
+    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, TurnStop, Update, WakeOptions,
 };
 
 use super::state::{
@@ -27,6 +28,16 @@ pub const MAX_QUEUED: usize = 256;
 /// How many bytes may be held back within a turn. A longer replay is published.
 const MAX_HELD_BYTES: usize = 256 * 1024;
 
+/// The delay before the first retry of a prompt; it doubles with each one, up to the longest.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
+
+/// The delay before this retry, counted from 1.
+fn retry_delay(attempt: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
+    FIRST_RETRY.saturating_mul(factor).min(LONGEST_RETRY)
+}
+
 /// The queued prompts of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TurnQueue {
@@ -35,6 +46,8 @@ pub(super) struct TurnQueue {
     last: Option<TurnId>,
     /// The prompt that the agent refused because it had lost the session, to be sent once more.
     resent: Option<Resent>,
+    /// The prompt that the agent refused with an internal error.
+    retry: Option<Retry>,
 }
 
 /// A prompt that is sent a second time.
@@ -42,6 +55,18 @@ pub(super) struct TurnQueue {
 struct Resent {
     turn: TurnId,
     /// The agent's refusal of the first attempt.
+    error: TurnError,
+}
+
+/// A prompt that is sent again after an internal error of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Retry {
+    turn: TurnId,
+    /// How many times it has been sent again, the next time included.
+    attempt: u32,
+    /// Whether its delay has not passed.
+    is_waiting: bool,
+    /// The agent's last refusal.
     error: TurnError,
 }
 
@@ -72,6 +97,24 @@ impl TurnQueue {
     fn take(&mut self, is_it: impl FnMut(&Turn) -> bool) -> Option<Turn> {
         let index = self.queued.iter().position(is_it)?;
         self.queued.remove(index)
+    }
+
+    /// The next prompt, if it waits to be sent again.
+    fn waiting_retry(&self) -> Option<&Retry> {
+        let next = self.queued.front()?.id;
+        self.retry.as_ref().filter(|retry| retry.turn == next && retry.is_waiting)
+    }
+
+    /// The prompt to be sent again waits no longer.
+    pub(super) fn end_retry_delay(&mut self) {
+        if let Some(retry) = &mut self.retry {
+            retry.is_waiting = false;
+        }
+    }
+
+    /// How many times a prompt has been sent again.
+    fn retries_of(&self, turn: TurnId) -> u32 {
+        self.retry.as_ref().filter(|retry| retry.turn == turn).map_or(0, |retry| retry.attempt)
     }
 
     fn is_resent(&self, turn: TurnId) -> bool {
@@ -115,8 +158,9 @@ impl SessionMachine {
         if self.is_closing() {
             return self.emit(Effect::TurnRefused(request, PromptRefusal::Closing));
         }
-        if self.turns.queued.len() >= MAX_QUEUED {
-            return self.emit(Effect::TurnRefused(request, PromptRefusal::QueueFull));
+        let limit = limits.queue_depth.map_or(MAX_QUEUED, |depth| depth.min(MAX_QUEUED));
+        if self.is_queue_full(limit) {
+            return self.emit(Effect::TurnRefused(request, PromptRefusal::QueueFull { limit }));
         }
         if let Some(reached) = self.meter.reached_by(&limits) {
             return self.emit(Effect::TurnRefused(request, PromptRefusal::LimitReached(Box::new(reached))));
@@ -144,8 +188,18 @@ impl SessionMachine {
         }
     }
 
-    /// Sends the next queued prompt if the session is idle; without one, arms the idle deadline.
+    /// Whether this many prompts wait behind the running one, or behind the one that runs next.
+    fn is_queue_full(&self, limit: usize) -> bool {
+        let (queued, is_running) = (self.turns.queued.len(), self.running_turn().is_some());
+        if is_running { queued >= limit } else { queued > limit }
+    }
+
+    /// Sends the next queued prompt if the session is idle; without one, arms the idle deadline. One that waits to be
+    /// sent again keeps the others behind it.
     pub(super) fn dispatch_next(&mut self, now: Timestamp) {
+        if self.turns.waiting_retry().is_some() {
+            return;
+        }
         let live = match self.take_state() {
             MachineState::Idle(live) => live,
             other => return self.state = other,
@@ -157,8 +211,8 @@ impl SessionMachine {
         };
         self.emit(Effect::Disarm);
         if self.turns.is_resent(turn.id) {
-            self.emit(Effect::Fact(Fact::PromptResent { turn: turn.id.0 }));
-        } else {
+            self.emit(Effect::Fact(Fact::PromptResent { turn: turn.id.0, retry: None }));
+        } else if self.turns.retries_of(turn.id) == 0 {
             turn.state = TurnState::Dispatched { at: now };
             self.emit_started(&turn);
         }
@@ -189,6 +243,8 @@ impl SessionMachine {
 
     /// Begins a turn for work that the agent started without a prompt.
     pub(super) fn begin_own_turn(&mut self, now: Timestamp, request: RequestId) {
+        // The agent works, perhaps on the prompt that it refused.
+        self.fail_retry(now);
         let live = match self.take_state() {
             MachineState::Idle(live) => live,
             other => return self.state = other,
@@ -212,6 +268,11 @@ impl SessionMachine {
                     && (prompting.live.advertised.restores() || error.meaning() == ErrorMeaning::Lost)
                 {
                     return self.restart_after_prompt(now, prompting, error);
+                }
+                if let Err(error) = &answer
+                    && self.may_retry(&prompting, error)
+                {
+                    return self.retry_later(prompting, error);
                 }
                 let PromptTurn { live, mut turn, stopping, pending, held, .. } = prompting;
                 self.publish_held(held);
@@ -245,6 +306,53 @@ impl SessionMachine {
             }
             other => self.state = other,
         }
+    }
+
+    /// Whether a refused prompt may be sent again: its user asked for that, the error may pass, and nothing of its turn
+    /// has arrived.
+    fn may_retry(&self, prompting: &PromptTurn, error: &AgentError) -> bool {
+        let PromptTurn { turn, stopping, activity, is_inserted, .. } = prompting;
+        let is_untouched = stopping.is_none() && *activity == Activity::None && !is_inserted;
+        is_untouched && error.is_transient() && self.turns.retries_of(turn.id) < turn.limits.retries
+    }
+
+    /// Puts the refused prompt back in front of the queue until its delay has passed. Its turn stays the one that was
+    /// dispatched, so a later host does not send it again.
+    fn retry_later(&mut self, prompting: PromptTurn, error: &AgentError) {
+        let PromptTurn { live, turn, pending, held, carried_history, .. } = prompting;
+        self.publish_held(held);
+        self.cancel_pending(pending);
+        let attempt = self.turns.retries_of(turn.id) + 1;
+        let delay = retry_delay(attempt);
+        let retry = PromptRetry {
+            attempt,
+            of: turn.limits.retries,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            reason: error.refusal_message(),
+        };
+        self.emit(Effect::Fact(Fact::PromptResent { turn: turn.id.0, retry: Some(retry) }));
+        self.emit(Effect::Arm(Deadline::Retry(delay)));
+        self.history.is_due |= carried_history;
+        self.turns.retry = Some(Retry { turn: turn.id, attempt, is_waiting: true, error: error.into() });
+        self.turns.queued.push_front(turn);
+        self.state = MachineState::Idle(live);
+    }
+
+    /// The delay of a retry has passed.
+    pub(super) fn on_retry_time(&mut self, now: Timestamp) {
+        if self.turns.waiting_retry().is_some() {
+            self.turns.end_retry_delay();
+            self.dispatch_next(now);
+        }
+    }
+
+    /// Ends the turn of a prompt that waits to be sent again, with the agent's refusal.
+    pub(super) fn fail_retry(&mut self, now: Timestamp) -> bool {
+        let Some(Retry { turn: id, error, .. }) = self.turns.waiting_retry().cloned() else { return false };
+        if let Some(turn) = self.turns.take(|turn| turn.id == id) {
+            self.end_turn(now, turn, TurnOutcome::Failed(error));
+        }
+        true
     }
 
     /// The agent refused a prompt because its process lost the session. The process is restarted, which restores the
@@ -300,8 +408,17 @@ impl SessionMachine {
         }
         // To the client, a prompt that waits for its agent is the running one.
         let cancelled = wanted.or_else(|| self.next_queued().map(|turn| turn.id));
+        let was_waiting = self.turns.waiting_retry().is_some();
         let cancelled = cancelled.and_then(|id| self.turns.take(|turn| turn.id == id));
         self.end_cancelled(now, cancelled);
+        self.continue_after_retry(now, was_waiting);
+    }
+
+    /// Continues with the next prompt once none waits to be sent again any more.
+    fn continue_after_retry(&mut self, now: Timestamp, was_waiting: bool) {
+        if was_waiting {
+            self.dispatch_next(now);
+        }
     }
 
     /// Sends `session/cancel` and answers the turn's pending requests as cancelled. Does this once per turn.
@@ -323,12 +440,14 @@ impl SessionMachine {
             let error = TurnError::took_too_long(&self.agent, limit);
             return self.stop_turn(StopCause::Failing(Box::new(error)));
         }
+        let was_waiting = self.turns.waiting_retry().is_some();
         if let Some(turn) = self.turns.take(|turn| turn.id == id && turn.limits.whole.is_some()) {
             let waited_for = match self.current_turn() {
                 Some(turn) => format!("behind turn {turn}"),
                 None => format!("for the agent {:?} to be ready", self.agent),
             };
             self.end_turn(now, turn, TurnOutcome::Failed(TurnError::waited_too_long(&waited_for)));
+            self.continue_after_retry(now, was_waiting);
         }
     }
 
@@ -351,6 +470,10 @@ impl SessionMachine {
                 if let Some(turn) = self.turns.take(|turn| turn.id == id) {
                     self.end_turn(now, turn, TurnOutcome::Failed(error));
                 }
+            }
+            MachineState::Idle(_) => {
+                let was_waiting = self.fail_retry(now);
+                self.continue_after_retry(now, was_waiting);
             }
             _ => {}
         }

@@ -195,7 +195,7 @@ impl Conversation {
             Fact::SessionReturned { from_acpx_session_id: from, acpx_session_id: to, .. } => {
                 self.reset(LineageReason::Returned.as_str(), from, to);
             }
-            Fact::PromptResent { turn } => self.resent = Some(TurnId(turn)),
+            Fact::PromptResent { turn, .. } => self.resent = Some(TurnId(turn)),
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::ReplayedLate { .. }

@@ -200,6 +200,11 @@ error_codes! {
     NotInLineage "NOT_IN_LINEAGE" Runtime
         => "acpx sessions show ID lists the ACP sessions that the record has had";
     QueueFull "QUEUE_FULL" Runtime retry => AFTER_TURN;
+    QueueOwnerOverloaded "QUEUE_OWNER_OVERLOADED" Runtime retry
+        => AFTER_TURN,
+           "acpx queue list shows what waits, and acpx cancel stops the running turn; queueMaxDepth in config.json allows more";
+    QueueRequestTooLarge "QUEUE_REQUEST_TOO_LARGE" Runtime
+        => "send a shorter prompt, or raise ACPX_QUEUE_MAX_REQUEST_BYTES";
     QueueTimeout "QUEUE_TIMEOUT" Timeout retry
         => "cancel a turn that came before it, or give the prompt more time",
            "acpx status -s ID shows what it waited for, and acpx cancel -s ID stops a turn that came before it; or give \

@@ -133,10 +133,14 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_session_id: Option<String>,
     },
-    /// The agent refused a prompt because its process no longer had the session; the prompt is sent once more.
+    /// The agent refused a prompt, and the prompt is sent once more: its process no longer had the session, or the
+    /// user asked for retries.
     PromptResent {
         /// Which turn.
         turn: u64,
+        /// The retry; absent if the session was lost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<PromptRetry>,
     },
     /// A limit of a turn cannot be enforced with this agent.
     LimitNotEnforced {
@@ -249,6 +253,20 @@ pub struct EndedProcess {
     pub name: String,
     /// Its process id, which may have been reused since.
     pub pid: u32,
+}
+
+/// A prompt that the agent refused with an internal error, and that is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptRetry {
+    /// Which attempt follows, counted from 1.
+    pub attempt: u32,
+    /// How many there may be.
+    pub of: u32,
+    /// How long it waits for that.
+    pub delay_ms: u64,
+    /// The agent's message.
+    pub reason: String,
 }
 
 /// An error inside a fact.

@@ -268,7 +268,7 @@ impl ExchangeFold {
             | Fact::SessionReturned { from_acpx_session_id: from, acpx_session_id: to, .. } => {
                 self.change_branch(from, to);
             }
-            Fact::PromptResent { turn } => self.state.resent = Some(*turn),
+            Fact::PromptResent { turn, .. } => self.state.resent = Some(*turn),
             _ => {}
         }
     }

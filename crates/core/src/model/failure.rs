@@ -359,6 +359,19 @@ impl AgentError {
         }
     }
 
+    /// Whether the agent refused the request with an error that may pass: it failed inside, or could not read it.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Refused { code: -32603 | -32700, .. })
+    }
+
+    /// The agent's own words of a refusal, or else all of the error.
+    pub(crate) fn refusal_message(&self) -> String {
+        match self {
+            Self::Refused { message, .. } => message.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// What the error means for the session it was about.
     pub fn meaning(&self) -> ErrorMeaning {
         match self {

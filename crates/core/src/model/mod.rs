@@ -66,7 +66,9 @@ pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
 pub use error_code::{ErrorClass, ErrorCode};
-pub use event::{ClientName, Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent};
+pub use event::{
+    ClientName, Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent, PromptRetry,
+};
 pub use exchanges::ExchangeCheckpoint;
 pub(crate) use exchanges::{ExchangeFold, ExchangeFoldState, StoredExchange};
 pub use failure::{AgentError, ErrorMeaning, Fallback, MissedDeadline, RestoreError, WakeOptions};

@@ -44,6 +44,12 @@ pub struct TurnLimits {
     pub silence: Option<Duration>,
     /// What it and its session may use.
     pub spending: SpendingLimits,
+    /// How often its prompt is sent again if the agent refuses it with an internal error before anything of the turn
+    /// has arrived. It is not stored: a prompt that survives its host in the queue is not sent again.
+    pub retries: u32,
+    /// How many prompts may wait behind the running one when it is accepted; `None` for the session's own limit. It is
+    /// not stored: an accepted prompt stays.
+    pub queue_depth: Option<usize>,
 }
 
 /// The numbers of approved and rejected permission requests in a turn.

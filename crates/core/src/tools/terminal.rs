@@ -49,6 +49,8 @@ pub(crate) struct CommandLine {
     pub cwd: PathBuf,
     /// How many bytes of output the agent asked for.
     pub output_bytes: Option<u64>,
+    /// How many bytes of its output are kept at most; `None` for the usual limit.
+    pub most_output_bytes: Option<usize>,
 }
 
 /// A command that runs or has run. Dropping it kills its process group.
@@ -242,7 +244,7 @@ async fn exit_of(phase: &mut watch::Receiver<Phase>) -> ProcessExit {
 impl CommandLine {
     fn screen_bytes(&self) -> usize {
         let wanted = self.output_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        wanted.unwrap_or(DEFAULT_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES)
+        wanted.unwrap_or(DEFAULT_OUTPUT_BYTES).min(self.most_output_bytes.unwrap_or(MAX_OUTPUT_BYTES))
     }
 
     fn direct(&self) -> Command {

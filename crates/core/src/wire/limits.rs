@@ -13,6 +13,8 @@ const QUEUE_MESSAGES_AT_MOST: u32 = 256 << 20;
 pub struct WireLimits {
     /// The longest line, without its end. A longer one is dropped when read and refused when sent.
     pub line_bytes: usize,
+    /// The longest line that is sent, if it is another one.
+    pub sent_line_bytes: Option<usize>,
     /// Queued messages in each direction, 256 Mi at most.
     pub queue_messages: usize,
     /// Queued bytes in each direction, 256 MiB at most. A longer line may still pass, alone.
@@ -34,6 +36,7 @@ impl Default for WireLimits {
     fn default() -> Self {
         Self {
             line_bytes: 64 * MIB,
+            sent_line_bytes: None,
             queue_messages: 1024,
             queue_bytes: 4 * MIB,
             outstanding: 65_536,
@@ -46,6 +49,11 @@ impl Default for WireLimits {
 }
 
 impl WireLimits {
+    /// The longest line that is sent.
+    pub(crate) fn longest_sent(&self) -> usize {
+        self.sent_line_bytes.unwrap_or(self.line_bytes)
+    }
+
     /// Room for messages in one direction, in semaphore permits.
     pub(super) fn message_permits(&self) -> u32 {
         u32::try_from(self.queue_messages).unwrap_or(u32::MAX).clamp(1, QUEUE_MESSAGES_AT_MOST)

@@ -230,8 +230,9 @@ impl Outbox {
 
     async fn queue(&self, line: String, request: Option<RpcId>) -> Result<(), WireError> {
         let line = encode::one_line(line);
-        if line.len() > self.limits.line_bytes {
-            return Err(WireError::TooLong { bytes: line.len(), limit: self.limits.line_bytes });
+        let limit = self.limits.longest_sent();
+        if line.len() > limit {
+            return Err(WireError::TooLong { bytes: line.len(), limit });
         }
         let (Ok(message), Ok(bytes)) =
             (self.messages.acquire().await, self.bytes.acquire_many(self.limits.cost(&line)).await)

@@ -85,6 +85,7 @@ fn harmless_project_keys_hold_at_once_and_others_after_trust() {
         timeout: Some(std::time::Duration::from_secs(2)),
         idle_timeout: Some(std::time::Duration::from_secs(3)),
         format: Some(crate::cli::Format::Json),
+        queue_depth: Some(4),
         disable_exec: true,
         ..Config::default()
     };

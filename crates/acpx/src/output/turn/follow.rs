@@ -14,6 +14,7 @@ use acpx_core::wire::RpcMessage;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::suppressed_reads::ReadSuppressor;
 use super::text::TextView;
 use super::{MessageKey, MessageTracker, UpdateReader};
 use crate::cli::Format;
@@ -29,6 +30,7 @@ pub(crate) struct FollowView {
     begun: Option<(TurnId, Option<ClientName>)>,
     /// The turn whose prompt was shown last.
     prompted: Option<TurnId>,
+    reads: ReadSuppressor,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl FollowView {
             Format::Json => FollowRenderer::Json,
             Format::Quiet => FollowRenderer::Quiet(Quiet::default()),
         };
-        Self { session, view, begun: None, prompted: None }
+        Self { session, view, begun: None, prompted: None, reads: ReadSuppressor::new(mode.reads) }
     }
 
     /// Shows the next event. The caller flushes the console when no more events are queued.
@@ -91,6 +93,7 @@ impl FollowView {
         if let Some(Fact::TurnStarted { turn, client, .. }) = &fact {
             self.begun = Some((TurnId(*turn), client.clone()));
         }
+        let event = &*self.reads.apply(event);
         let message = RpcMessage::parse(event.message.get()).ok();
         match &mut self.view {
             FollowRenderer::Json => {

@@ -10,6 +10,7 @@ mod follow;
 mod quiet;
 mod recent_tool_calls;
 mod result;
+mod suppressed_reads;
 mod terminal;
 mod text;
 mod tool;
@@ -22,8 +23,8 @@ use std::io::Write;
 use acpx_core::acp::translate::UpdatesToV1;
 use acpx_core::model::{
     AcpSessionId, AgentSessionId, ClientName, Decision, Direction, EndedProcess, Fact, HistoryExtent,
-    MessageKind, PermissionPolicy, ProtocolVersion, ReplayVerdict, RestoreError, SessionIdentity,
-    SessionUsage, SettingValue, Timestamp, TurnId, Update,
+    MessageKind, PermissionPolicy, PromptRetry, ProtocolVersion, ReplayVerdict, RestoreError,
+    SessionIdentity, SessionUsage, SettingValue, Timestamp, TurnId, Update,
 };
 use acpx_core::wire::RpcMessage;
 use serde::Serialize;
@@ -33,6 +34,7 @@ use self::activity::AgentActivity;
 use self::answer::AnswerReader;
 use self::denials::DenialTracker;
 use self::quiet::QuietView;
+use self::suppressed_reads::ReadSuppressor;
 use self::text::TextView;
 use super::settings::not_restored;
 use super::{Console, OutputMode, WatchedEvent, error, json_line};
@@ -57,6 +59,7 @@ pub(crate) struct TurnView {
     view: TurnRenderer,
     activity: AgentActivity,
     denials: DenialTracker,
+    reads: ReadSuppressor,
     /// The policy that decides which requests wait for an answer from another command, if any may.
     waiting: Option<PermissionPolicy>,
 }
@@ -97,6 +100,7 @@ impl TurnView {
             view,
             activity: AgentActivity::default(),
             denials: DenialTracker::default(),
+            reads: ReadSuppressor::new(mode.reads),
             waiting: None,
         }
     }
@@ -145,6 +149,7 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
+        let event = &*self.reads.apply(event);
         let message = RpcMessage::parse(event.message.get()).ok();
         let tool = message.as_ref().and_then(|message| {
             self.activity.observe(event.direction, message);
@@ -210,12 +215,7 @@ impl TurnView {
                     console,
                 )
             }
-            Some(Fact::PromptResent { .. }) => {
-                console.flush()?;
-                console
-                    .notice("the agent had lost the session and was restarted; the prompt is sent once more");
-                Ok(())
-            }
+            Some(Fact::PromptResent { retry, .. }) => console.flush_and_notice(&resent(retry)),
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
                 console.flush_and_notice(&format!(
@@ -345,6 +345,17 @@ pub(crate) fn detail(fact: &Fact) -> Option<String> {
             Some(format!("ended with the agent that had started them: {}", names.join(", ")))
         }
         _ => None,
+    }
+}
+
+/// Why a prompt is sent again. The words for a retry are those of npm acpx.
+fn resent(retry: Option<PromptRetry>) -> String {
+    match retry {
+        None => "the agent had lost the session and was restarted; the prompt is sent once more".to_owned(),
+        Some(PromptRetry { attempt, of, delay_ms, reason }) => {
+            let reason = on_one_line(&reason);
+            format!("prompt failed ({reason}), retrying in {delay_ms}ms (attempt {attempt}/{of})")
+        }
     }
 }
 

@@ -21,6 +21,8 @@ mod import_npm;
 mod login;
 mod mcp_servers;
 mod move_session;
+mod npm_flags;
+mod openclaw;
 mod output;
 mod permission_policies;
 mod permission_requests;

@@ -304,7 +304,7 @@ impl RecordRenderer {
                 let update = Notice::returned(&acpx_session_id).update(&self.client, &self.record, event);
                 vec![notification(&self.session, &update, &update_meta(event, with_seq))]
             }
-            Some(Fact::PromptResent { turn }) => {
+            Some(Fact::PromptResent { turn, .. }) => {
                 self.running.resent = Some(turn);
                 Vec::new()
             }

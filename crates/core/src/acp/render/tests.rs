@@ -172,7 +172,7 @@ fn a_prompt_that_is_resent_is_shown_once() {
     log.begin(1, "hello");
     log.answer(1, r#""error":{"code":-32002,"message":"Resource not found"}"#);
     log.fact(&Fact::AgentEnded { how: "it no longer had the session and was ended".to_owned() });
-    log.fact(&Fact::PromptResent { turn: 1 });
+    log.fact(&Fact::PromptResent { turn: 1, retry: None });
     let params = json!({ "sessionId": "s1", "prompt": [{ "type": "text", "text": "hello" }] });
     let line = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
     log.push(Direction::ToAgent, EventKind::Request, &line.to_string());

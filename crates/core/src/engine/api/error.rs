@@ -64,9 +64,17 @@ pub enum SessionError {
         /// The limit.
         reached: LimitReached,
     },
-    /// Too many prompts are queued, too many requests are pending, or too many lines wait for the agent to read them.
-    #[error("too many prompts or requests wait for the record {0}")]
+    /// Too many requests are pending, or too many lines wait for the agent to read them.
+    #[error("too many requests wait for the record {0}")]
     QueueFull(RecordId),
+    /// As many prompts wait as may.
+    #[error("the record {record} has {limit} prompts that wait, and takes no more")]
+    PromptQueueFull {
+        /// The record.
+        record: RecordId,
+        /// How many may wait.
+        limit: usize,
+    },
     /// The session is being closed.
     #[error("the record {0} is being closed")]
     Closing(RecordId),
@@ -138,6 +146,7 @@ impl SessionError {
             Self::RequestExists { .. } => ErrorCode::RequestExists,
             Self::LimitReached { reached, .. } => reached.code(),
             Self::QueueFull(_) => ErrorCode::QueueFull,
+            Self::PromptQueueFull { .. } => ErrorCode::QueueOwnerOverloaded,
             Self::Closing(_) => ErrorCode::SessionClosing,
             Self::Busy(_) => ErrorCode::SessionBusy,
             Self::NotInLineage { .. } => ErrorCode::NotInLineage,

@@ -191,6 +191,8 @@ pub struct EngineSettings {
     pub wire: WireLimits,
     /// How many bytes an agent may send within one turn, or between two.
     pub turn_bytes: u64,
+    /// How many bytes of a command's output are kept for its agent at most; `None` for the usual limit.
+    pub terminal_bytes: Option<usize>,
     /// The program to start for a remote agent; without it there are no remote agents. It gets the agent's URL and
     /// arguments, and speaks ACP on stdin and stdout.
     pub relay: Option<AgentSpec>,
@@ -219,6 +221,7 @@ impl Default for EngineSettings {
             keep_programs: Arc::default(),
             wire: WireLimits::default(),
             turn_bytes: 4 << 30,
+            terminal_bytes: None,
             relay: None,
             clock: system_time,
         }

@@ -35,7 +35,7 @@ impl MemoryTracker {
         {
             *reported = Some(*replay);
         }
-        if let Fact::TurnStarted { turn, .. } | Fact::PromptResent { turn } = fact
+        if let Fact::TurnStarted { turn, .. } | Fact::PromptResent { turn, .. } = fact
             && self.unasked != Some(TurnId(*turn))
             && let Some(how) = self.how.take()
         {

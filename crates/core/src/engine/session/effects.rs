@@ -246,7 +246,8 @@ impl SessionTask {
         });
         let (line, grace) = (tool.line.take(), self.shared.settings.process);
         let (spawner, environment) = (&self.shared.spawner, &self.launch.environment);
-        let context = CommandContext { spawner, environment, record: self.journal.record(), grace };
+        let (record, terminal_bytes) = (self.journal.record(), self.shared.settings.terminal_bytes);
+        let context = CommandContext { spawner, environment, record, grace, terminal_bytes };
         let Some(agent) = self.agent.live_mut() else { return };
         match agent.tools.execute(origin.clone(), tool, client, &context) {
             ToolReply::Later => {}
@@ -282,6 +283,7 @@ impl SessionTask {
             Deadline::Setup => Some(self.start_limit()),
             Deadline::Setting => Some(self.launch.setting_limit(self.start_limit())),
             Deadline::Load(at) => Some(at.since(self.now())),
+            Deadline::Retry(delay) => Some(delay),
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => {

@@ -79,7 +79,7 @@ impl Session {
             exit_reason: exit_reason.clone(),
         };
         let store = Arc::clone(&shared.store);
-        let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
+        let longest_prompt = shared.settings.wire.longest_sent().saturating_sub(ENVELOPE_BYTES);
         let forward_ids = Arc::default();
         let session = Self {
             record,
@@ -270,7 +270,9 @@ impl Session {
                 Ok(TurnHandle { turn, request, inserted: insertion, ended: wait, record, exit_reason })
             }
             Ok(Err(PromptRefusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
-            Ok(Err(PromptRefusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
+            Ok(Err(PromptRefusal::QueueFull { limit })) => {
+                Err(SessionError::PromptQueueFull { record: self.record.clone(), limit })
+            }
             Ok(Err(PromptRefusal::RequestExists)) => {
                 Err(SessionError::RequestExists { record: self.record.clone(), request })
             }

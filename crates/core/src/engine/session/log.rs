@@ -105,7 +105,7 @@ impl SessionLog {
                 info!(parent: &self.agent, cause = reason, method, rpc, reason = words, "fresh session begun");
             }
             Fact::SessionReturned { .. } => info!(parent: &self.agent, "earlier session restored"),
-            Fact::PromptResent { turn } => warn!(parent: &self.agent, turn, "prompt sent again"),
+            Fact::PromptResent { turn, .. } => warn!(parent: &self.agent, turn, "prompt sent again"),
             Fact::LoadDelayed { until } => info!(parent: &self.agent, %until, "load delayed"),
             Fact::ReplayedLate { .. } => debug!(parent: &self.agent, "replay continued after its response"),
             Fact::Moved { .. } => info!(parent: session, "session moved"),

@@ -60,6 +60,7 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) record: &'a RecordId,
     pub(crate) grace: GracePeriods,
+    pub(crate) terminal_bytes: Option<usize>,
 }
 
 /// The reply to a permitted request.
@@ -148,7 +149,8 @@ impl Tools {
             return ToolReply::Now(Err(unusable("too many terminals; release those that are done with")));
         }
         let TerminalRequest { command, args, env, output_bytes, .. } = request;
-        let line = CommandLine { command, args, env, cwd: cwd.real_path(), output_bytes };
+        let (cwd, most_output_bytes) = (cwd.real_path(), context.terminal_bytes);
+        let line = CommandLine { command, args, env, cwd, output_bytes, most_output_bytes };
         let (spawner, grace) = (context.spawner.clone(), context.grace);
         let environment = context.environment.clone().with(RECORD_VARIABLE, context.record.as_str());
         let changed = Arc::clone(&self.changed);

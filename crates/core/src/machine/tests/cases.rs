@@ -364,7 +364,7 @@ fn a_full_queue_refuses_the_next_prompt() {
     let request = RequestId::new("more").unwrap();
     assert_eq!(
         feed(&mut machine, [prompt("more")]),
-        [Effect::TurnRefused(request, PromptRefusal::QueueFull)]
+        [Effect::TurnRefused(request, PromptRefusal::QueueFull { limit: MAX_QUEUED })]
     );
 }
 

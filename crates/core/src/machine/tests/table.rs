@@ -2,6 +2,7 @@
 //! the machine on purpose, run it with `ACPX_WRITE_TABLE=1` and review the diff.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::spending::{one_dollar, usage, within};
 use super::*;
@@ -68,6 +69,7 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, one with limits queued", after(live(ALL), vec![prompt("p"), limited("q")])),
         ("out of time", after(live(ALL), vec![limited("p"), Input::Deadline(Deadline::Silence)])),
         ("prompting, with a limit of cost", after(live(ALL), vec![within("p", one_dollar())])),
+        ("waiting to retry, one queued", awaiting_retry(vec![prompt("q")])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
         ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
@@ -188,6 +190,7 @@ fn agent_inputs() -> Vec<(&'static str, Input)> {
         ("deadline of request 1", Input::Deadline(Deadline::Forward(ForwardId(1)))),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("load deadline", Input::Deadline(Deadline::Load(at(60_000)))),
+        ("retry deadline", Input::Deadline(Deadline::Retry(Duration::from_secs(1)))),
         ("close deadline", Input::Deadline(Deadline::Close)),
         ("idle deadline", Input::Deadline(Deadline::Idle)),
         ("deadline of turn 2", Input::Deadline(Deadline::Turn(TurnId(2)))),
@@ -384,6 +387,7 @@ fn words(effect: &Effect) -> String {
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
         Effect::Arm(Deadline::Load(_)) => "arm load".into(),
         Effect::Arm(Deadline::Forward(_)) => "arm request".into(),
+        Effect::Arm(Deadline::Retry(delay)) => format!("arm retry after {} s", delay.as_secs()),
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
         Effect::ReplyWake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),

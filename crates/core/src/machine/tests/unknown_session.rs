@@ -33,7 +33,9 @@ fn a_prompt_for_an_unknown_session_is_resent_after_a_restore() {
     let sent = effects
         .iter()
         .position(|effect| matches!(effect, Effect::Call(AgentCall::Prompt { turn, .. }) if turn.0 == 2));
-    let resent = effects.iter().position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2 }));
+    let resent = effects
+        .iter()
+        .position(|effect| *effect == Effect::Fact(Fact::PromptResent { turn: 2, retry: None }));
     assert!(resent < sent && resent.is_some(), "{effects:#?}");
     // It is one turn: saved as dispatched once, and started once.
     let is_again =
@@ -49,7 +51,7 @@ fn a_prompt_is_resent_after_the_death_of_the_agents_worker() {
     let mut machine = live(LOAD);
     feed(&mut machine, [prompt("p"), died, Input::AgentStopped]);
     let effects = feed(&mut machine, [ready(LOAD), restored()]);
-    assert!(effects.contains(&Effect::Fact(Fact::PromptResent { turn: 2 })), "{effects:#?}");
+    assert!(effects.contains(&Effect::Fact(Fact::PromptResent { turn: 2, retry: None })), "{effects:#?}");
 
     // A worker that dies during the restore proves no loss: the record keeps its session.
     feed(&mut machine, [unknown(), Input::AgentStopped, prompt("q")]);

@@ -52,6 +52,7 @@ fn every_state_in_which_something_is_waited_for_says_what() {
         "prompting, one with limits queued: session/prompt",
         "out of time: session/cancel",
         "prompting, with a limit of cost: session/prompt",
+        "waiting to retry, one queued: -",
         "closing: session/close",
         "closing over a turn: session/close",
         "deleting: session/delete",

@@ -106,7 +106,7 @@ impl Log {
             }
             Step::PromptAgain => {
                 if let Some(TurnId(turn)) = self.turn {
-                    self.fact(Fact::PromptResent { turn });
+                    self.fact(Fact::PromptResent { turn, retry: None });
                     self.push(Content::Prompt { text: "again".to_owned(), blocks: Vec::new() });
                 }
             }

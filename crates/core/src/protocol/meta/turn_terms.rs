@@ -32,6 +32,12 @@ pub struct TurnTermsMeta {
     /// What the turn and its session may cost, and how many tokens they may use.
     #[serde(skip_serializing_if = "SpendingLimits::is_empty")]
     pub max_usage: SpendingLimits,
+    /// How often the prompt is sent again after an internal error of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// How many prompts may wait behind the running one; one more is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u64>,
 }
 
 impl TurnTermsMeta {
@@ -50,14 +56,21 @@ impl TurnTermsMeta {
             timeout_ms: limits.whole.map(millis),
             idle_timeout_ms: limits.silence.map(millis),
             max_usage: limits.spending,
+            retries: Some(limits.retries).filter(|retries| *retries > 0),
+            queue_depth: limits.queue_depth.map(|depth| depth as u64),
         }
     }
 
     /// The turn's limits.
     pub(crate) fn limits(&self) -> TurnLimits {
         let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
-        let (whole, silence) = (limit(self.timeout_ms), limit(self.idle_timeout_ms));
-        TurnLimits { whole, silence, spending: self.max_usage.clone() }
+        TurnLimits {
+            whole: limit(self.timeout_ms),
+            silence: limit(self.idle_timeout_ms),
+            spending: self.max_usage.clone(),
+            retries: self.retries.unwrap_or_default(),
+            queue_depth: self.queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+        }
     }
 
     /// Fills absent members from other terms. Rules from there do not apply if this turn denies all.
@@ -71,6 +84,8 @@ impl TurnTermsMeta {
             timeout_ms: self.timeout_ms.or(others.timeout_ms),
             idle_timeout_ms: self.idle_timeout_ms.or(others.idle_timeout_ms),
             max_usage: self.max_usage.or(&others.max_usage),
+            retries: self.retries.or(others.retries),
+            queue_depth: self.queue_depth.or(others.queue_depth),
         }
     }
 
@@ -107,6 +122,7 @@ impl TurnTermsMeta {
         self.timeout_ms = shorter(self.timeout_ms, set.timeout_ms);
         self.idle_timeout_ms = shorter(self.idle_timeout_ms, set.idle_timeout_ms);
         self.limit_usage(&set.max_usage);
+        self.queue_depth = shorter(self.queue_depth, set.queue_depth);
     }
 }
 

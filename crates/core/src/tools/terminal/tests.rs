@@ -13,6 +13,7 @@ fn line(command: &str, args: &[&str]) -> CommandLine {
         env: Vec::new(),
         cwd: "/".into(),
         output_bytes: None,
+        most_output_bytes: None,
     }
 }
 
@@ -82,8 +83,16 @@ async fn terminal_command_that_is_a_shell_line_runs_in_a_shell() {
 
 #[tokio::test]
 async fn terminal_output_is_cut_at_its_beginning_and_reported_truncated() {
-    let many = CommandLine { output_bytes: Some(8), ..line("sh", &["-c", "echo begin; echo the-end"]) };
-    let terminal = start(&many).await.unwrap();
+    let script = "echo begin; echo the-end";
+    let bounded = |output_bytes, most_output_bytes| CommandLine {
+        output_bytes,
+        most_output_bytes,
+        ..line("sh", &["-c", script])
+    };
+    let most = start(&bounded(Some(100), Some(8))).await.unwrap();
+    most.exited().await.unwrap();
+    assert_eq!(most.shown().output, "the-end\n");
+    let terminal = start(&bounded(Some(8), None)).await.unwrap();
     let exit = terminal.exited().await.unwrap();
     let shown = TerminalView { output: "the-end\n".into(), is_cut: true, exit: Some(exit.clone()) };
     assert_eq!(terminal.shown(), shown);

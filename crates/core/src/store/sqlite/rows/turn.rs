@@ -130,7 +130,7 @@ fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, SqliteFault> {
         None => SpendingLimits::default(),
         Some(text) => serde_json::from_str(text).map_err(|_| cells.unknown(MAX_USAGE))?,
     };
-    Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)?, spending })
+    Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)?, spending, ..TurnLimits::default() })
 }
 
 /// Time limits as two column values; one that is too large becomes the largest possible.

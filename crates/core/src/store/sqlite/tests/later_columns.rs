@@ -23,7 +23,12 @@ pub(super) fn full() -> (Record, Change) {
         turn: Budget { cost: Money::of(0.5, "USD"), tokens: None },
         session: Budget { cost: None, tokens: Some(9) },
     };
-    ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)), spending };
+    ended.limits = TurnLimits {
+        whole: Some(millis(90_000)),
+        silence: Some(millis(1500)),
+        spending,
+        ..TurnLimits::default()
+    };
     ended.cost = Money::of(0.25, "USD");
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
