@@ -463,6 +463,7 @@ impl CliError {
             Self::ReservedForUser { .. } => ErrorCode::NotAllowed,
             Self::Address(_) => ErrorCode::BadUrl,
             Self::Relay(_) => ErrorCode::RemoteLost,
+            Self::Usage(UsageError::FlowOfNpm { .. }) => ErrorCode::FlowInNpmAcpx,
             Self::Usage(_)
             | Self::NoSuchPosition(_)
             | Self::NoLogin { .. }

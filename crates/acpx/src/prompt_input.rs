@@ -4,6 +4,7 @@
 //! text, and words on the command line always are. Attachments follow the prompt. For a person, a stdin that is a pipe
 //! or a file is appended to the words, unless it stays silent.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -13,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
+use crate::agents;
 use crate::cli::PromptWords;
 
 mod attachments;
@@ -83,26 +85,32 @@ pub(crate) enum InputError {
 
 impl InputError {
     /// What the user can do next.
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+    pub(crate) fn hint(&self) -> Cow<'static, str> {
+        let hint = match self {
+            Self::BinaryFile(path) => return attach_hint(&agents::quote(&path.to_string_lossy())).into(),
+            Self::BinaryStdin => {
+                return format!("{}; </dev/null leaves stdin out", attach_hint(STDIN)).into();
+            }
             Self::Missing | Self::EmptyWords | Self::EmptyStdin => {
                 "give the prompt as words, with --file, or through a pipe"
             }
             Self::EmptyFile(_) => "write the prompt into the file, or give it as words",
             Self::File { .. } => "check the path; it is taken from the directory the command works in",
-            Self::BinaryFile(_) => "attach it instead, with --image or --resource",
             Self::Stdin(_) => "give the prompt as words, or with --file",
-            Self::BinaryStdin => {
-                "attach it with --image - or --resource -, or give a text with --file; </dev/null leaves stdin out"
-            }
             Self::NoThread(_) => "try again",
             Self::TimedOut(_) => "give the prompt as words, or more time with --timeout",
             Self::StdinTwice => "give all but one of them as files",
             Self::TooLong => "put the text into a file and send the agent its name",
             Self::Attachment(error) => error.hint(),
             Self::Block(_) => "correct the block; pass other text as words, or do not begin it with [",
-        }
+        };
+        hint.into()
     }
+}
+
+/// How to attach a file that is not text.
+fn attach_hint(file: &str) -> String {
+    format!("attach it instead, with --image {file}, --audio {file} or --resource {file}")
 }
 
 /// The part of stdin that reading a prompt needs.
@@ -313,7 +321,8 @@ fn from_stdin(stdin: &mut dyn Stdin) -> Result<String, InputError> {
         io::ErrorKind::InvalidData => InputError::BinaryStdin,
         _ => InputError::Stdin(error),
     };
-    bounded(stdin.reader()).map_err(unreadable)?.ok_or(InputError::TooLong)
+    let text = bounded(stdin.reader()).map_err(unreadable)?.ok_or(InputError::TooLong)?;
+    if is_binary(&text) { Err(InputError::BinaryStdin) } else { Ok(text) }
 }
 
 fn from_file(path: &Path) -> Result<String, InputError> {
@@ -322,7 +331,13 @@ fn from_file(path: &Path) -> Result<String, InputError> {
         _ => InputError::File { path: path.to_owned(), source },
     };
     let mut file = std::fs::File::open(path).map_err(unreadable)?;
-    bounded(&mut file).map_err(unreadable)?.ok_or(InputError::TooLong)
+    let text = bounded(&mut file).map_err(unreadable)?.ok_or(InputError::TooLong)?;
+    if is_binary(&text) { Err(InputError::BinaryFile(path.to_owned())) } else { Ok(text) }
+}
+
+/// Whether valid UTF-8 is not text: no text has a NUL, and many binary files are valid otherwise.
+fn is_binary(text: &str) -> bool {
+    text.contains('\0')
 }
 
 /// Reads everything as text; `None` if it is too long.

@@ -9,6 +9,7 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["serve"], &["model", "mcp_config", "add_dir"]),
     (&["acp"], &["model", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
+    (&["compare"], &["ttl", "agent"]),
     (&["auth"], &["ttl", "model", "mcp_config", "add_dir", "auth_policy"]),
     (&["cancel"], WITHOUT_AGENT),
     (&["set-mode"], &["model", "mcp_config", "add_dir"]),
@@ -42,7 +43,7 @@ const OF_FILES: &[&str] =
 const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 
 /// The verbs with turns, except `prompt`.
-const WITH_TURNS: [&[&str]; 3] = [&["exec"], &["serve"], &["acp"]];
+const WITH_TURNS: [&[&str]; 4] = [&["exec"], &["compare"], &["serve"], &["acp"]];
 
 /// The flags of turns.
 const OF_A_TURN: [&str; 8] = [
@@ -73,7 +74,7 @@ pub(super) fn as_used(root: clap::Command, path: &[&str]) -> clap::Command {
 /// Rewords flags for a verb with turns that is not `prompt`.
 fn reworded(verb: clap::Command) -> clap::Command {
     match verb.get_name() {
-        "exec" => verb.mut_arg("model", |flag| flag.help("Use this model")).mut_arg(
+        "exec" | "compare" => verb.mut_arg("model", |flag| flag.help("Use this model")).mut_arg(
             "non_interactive_permissions",
             |flag| {
                 flag.help(

@@ -6,10 +6,11 @@ use acpx_core::model::{RequestId, SessionName, WakeOptions};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::backup::{BackupArgs, VerifyArgs};
+use super::compare::CompareCommand;
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
-use super::options::{OutputArgs, SessionArgs};
+use super::options::{Format, OutputArgs, SessionArgs};
 use super::pending::AnswerArgs;
 use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
@@ -72,6 +73,7 @@ pub(crate) enum CliCommand {
     Doctor,
     Token(TokenCommand),
     Host(HostCommand),
+    Compare(CompareCommand),
     Config(ConfigCommand),
     Trust(TrustCommand),
     Backup(BackupArgs),
@@ -197,7 +199,10 @@ impl SharedFlags {
 impl Invocation {
     /// Converts what clap parsed, with the agent's name before the command.
     pub(super) fn new(verb: Verb, flags: SharedFlags, mut agent: Option<String>) -> Result<Self, UsageError> {
-        let SharedFlags { args: flags, name, of_session } = flags;
+        let SharedFlags { args: mut flags, name, of_session } = flags;
+        if matches!(&verb, Verb::Compare(args) if args.json) {
+            flags.output.format = Some(Format::Json);
+        }
         let command = read(verb, &mut agent, flags.agent.is_some())?;
         let agent = match (&flags.agent, agent) {
             (_, Some(name)) if !of_session => return Err(UsageError::NoAgentHere { name }),
@@ -262,6 +267,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         }
         Verb::Token(command) => CliCommand::Token(command),
         Verb::Host(command) => CliCommand::Host(command),
+        Verb::Compare(args) => CliCommand::Compare(args.read()?),
         Verb::Config(command) => CliCommand::Config(command),
         Verb::Trust(command) => CliCommand::Trust(command),
         Verb::Backup(args) => CliCommand::Backup(args),

@@ -6,6 +6,7 @@
 //! `--help` need no configuration.
 
 mod backup;
+mod compare;
 mod complete;
 mod configuration;
 mod demo_agent;
@@ -34,6 +35,7 @@ use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
 pub(crate) use self::backup::{BackupArgs, VerifyArgs};
+pub(crate) use self::compare::CompareCommand;
 pub(crate) use self::complete::{Candidate, CompletionKind, CompletionRequest, complete};
 pub(crate) use self::configuration::{ConfigCommand, TrustCommand};
 pub(crate) use self::demo_agent::DemoAgentArgs;

@@ -26,6 +26,8 @@ pub(crate) fn requested_format(arguments: &[String]) -> RequestedFormat {
             "--format" => wish.format = value.and_then(Format::parse).or(wish.format),
             "--color" => wish.color = value.and_then(ColorMode::parse).unwrap_or(wish.color),
             "--json-strict" => wish.strict = true,
+            // Only `compare` has this one; in a prompt it is text.
+            "--json" if arguments.iter().any(|word| word == "compare") => wish.format = Some(Format::Json),
             _ => {}
         }
     }

@@ -21,8 +21,19 @@ pub(super) const AGENT_VERBS: &[&str] = &[
 pub(super) const ROOT_VERBS: &[&str] =
     &["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 /// Verbs without an agent that are text after an agent's name.
-pub(super) const TOP_VERBS: &[&str] =
-    &["backup", "complete", "completions", "man", "queue", "schema", "config", "trust", "verify"];
+pub(super) const TOP_VERBS: &[&str] = &[
+    "backup",
+    "compare",
+    "complete",
+    "completions",
+    "config",
+    "flow",
+    "man",
+    "queue",
+    "schema",
+    "trust",
+    "verify",
+];
 const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
     "prune", "rename", "move", "reset", "restore", "migrate", "help",
@@ -67,7 +78,7 @@ pub(super) enum HelpTopic {
 
 /// Whether a word is a verb, including those reserved for npm acpx.
 pub(crate) fn is_verb(word: &str) -> bool {
-    [AGENT_VERBS, ROOT_VERBS, TOP_VERBS].iter().any(|verbs| verbs.contains(&word)) || usage::is_verb(word)
+    [AGENT_VERBS, ROOT_VERBS, TOP_VERBS].iter().any(|verbs| verbs.contains(&word))
 }
 
 /// Scans the arguments after the program's name.
@@ -102,6 +113,9 @@ pub(super) fn scan<E: From<UsageError>>(
                         && let Some(result) = scan.about_help(arguments, configured)?
                     {
                         return Ok(result);
+                    }
+                    if word == "flow" && !scan.rest.first().is_some_and(|next| Flag::of(next) == Flag::Help) {
+                        return Err(scan.flow().into());
                     }
                     return Ok(scan.below(&word)?);
                 }
@@ -177,9 +191,6 @@ impl<'a> Scan<'a> {
         if AGENT_VERBS.contains(&word) || self.agent.is_none() && TOP_VERBS.contains(&word) {
             return Ok(WordMeaning::Verb);
         }
-        if usage::is_verb(word) {
-            return Err(self.not_here(word, self.words()).into());
-        }
         match (&self.agent, ROOT_VERBS.contains(&word)) {
             (None, true) => return Ok(WordMeaning::Verb),
             (Some(_), true) if word == "help" => {
@@ -218,6 +229,13 @@ impl<'a> Scan<'a> {
     /// The error for a verb of npm acpx that acpx does not have, with how to send it as text.
     fn not_here(&self, verb: &str, words: String) -> UsageError {
         UsageError::VerbNotHere { verb: verb.to_owned(), agent: self.agent.clone(), words }
+    }
+
+    /// The error for a flow, with the line that runs it in npm acpx.
+    fn flow(&self) -> UsageError {
+        let words = ["npx", "acpx@0.19"].into_iter().chain(self.leading.iter().map(String::as_str));
+        let words = words.chain(["flow"]).chain(self.rest.iter().map(String::as_str));
+        UsageError::FlowOfNpm { line: words.map(agents::quote).collect::<Vec<_>>().join(" ") }
     }
 
     /// Whether `help` is alone or before a verb. With other words it is a prompt.

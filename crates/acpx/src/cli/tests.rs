@@ -74,9 +74,11 @@ fn flag_table_matches_the_grammar() {
     let whole = grammar(&[]);
     let verbs = whole.get_subcommands().filter(|verb| !programs.contains(&verb.get_name()));
     let follow = ("-f".to_owned(), false);
+    // Only compare has these, behind its verb; in a prompt they are text.
+    let of_compare = ["--json", "--prompt-file"];
     let taken: Vec<(String, bool)> = verbs
         .flat_map(flags_of)
-        .filter(|flag| *flag != follow)
+        .filter(|flag| *flag != follow && !of_compare.contains(&flag.0.as_str()))
         .collect::<BTreeMap<_, _>>()
         .into_iter()
         .collect();
@@ -621,6 +623,54 @@ fn config_and_trust_without_a_subcommand_show_and_add() {
 }
 
 #[test]
+fn compare_takes_agents_and_a_prompt_from_the_last_word_a_file_or_text() {
+    let compare = |line: &[&str]| match invocation(line) {
+        Invocation { command: CliCommand::Compare(compare), options } => {
+            (compare, options.flags.output.format)
+        }
+        other => panic!("{line:?}: {other:?}"),
+    };
+    let command = |agents: &[&str], prompt: &[&str], file: Option<&str>| CompareCommand {
+        agents: words(agents),
+        input: PromptWords { words: words(prompt), file: file.map(Into::into), attachments: Vec::new() },
+    };
+    let json = Some(Format::Json);
+    let cases: &[(&[&str], (CompareCommand, Option<Format>))] = &[
+        (&["compare", "claude", "codex", "why?"], (command(&["claude", "codex"], &["why?"], None), None)),
+        (&["compare", "demo", "--json", "hi"], (command(&["demo"], &["hi"], None), json)),
+        (&["--format", "json", "compare", "demo", "hi"], (command(&["demo"], &["hi"], None), json)),
+        (&["compare", "a", "b", "--prompt-file", "p"], (command(&["a", "b"], &[], Some("p")), None)),
+        (&["compare", "a", "-f", "-", "--deny-all"], (command(&["a"], &[], Some("-")), None)),
+        (&["compare", "a", "--", "why", "--this"], (command(&["a"], &["why", "--this"], None), None)),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(compare(line), *expected, "{line:?}");
+    }
+    let wanted = "compare needs at least one agent and a prompt";
+    assert_eq!(mistake(&["compare", "claude"]).0, wanted);
+    assert_eq!(prompt_of(&["claude", "compare", "them"]), (named("claude"), words(&["compare", "them"])));
+    assert_eq!(prompt_of(&["claude", "explain", "--json"]).1, words(&["explain", "--json"]));
+}
+
+#[test]
+fn flow_names_the_npm_command_line_with_its_arguments() {
+    let message = "flows are JavaScript modules, and belong to npm acpx";
+    let cases: &[(&[&str], &str)] = &[
+        (&["flow", "run", "a b.js"], "npx acpx@0.19 flow run 'a b.js'"),
+        (
+            &["--cwd", "/p", "flow", "run", "f.ts", "--input-json", "{\"a\":1}"],
+            "npx acpx@0.19 --cwd /p flow run f.ts --input-json '{\"a\":1}'",
+        ),
+        (&["flow"], "npx acpx@0.19 flow"),
+    ];
+    for (line, command) in cases {
+        assert_eq!(mistake(line), (message.to_owned(), format!("to run it there: {command}")), "{line:?}");
+    }
+    assert!(matches!(parsed(&["flow", "--help"]), Ok(Request::Help(_))));
+    assert!(matches!(parsed(&["help", "flow"]), Ok(Request::Help(_))));
+}
+
+#[test]
 fn requested_directory_is_the_last_one_before_the_text() {
     let cwd = |line: &[&str]| requested_cwd(&words(line));
     assert_eq!(cwd(&["--cwd", "/a", "claude", "hi", "--cwd=/b"]), Some("/b".into()));
@@ -630,8 +680,6 @@ fn requested_directory_is_the_last_one_before_the_text() {
 #[test]
 fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
     let cases: &[(&[&str], &str, &str)] = &[
-        (&["claude", "compare"], "compare", "acpx claude prompt compare"),
-        (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
         (&["sessions", "read", "x"], "sessions read", "acpx prompt 'sessions read x'"),
         (&["demo", "sessions", "export", "-s", "x"], "sessions export", "acpx demo prompt 'sessions export'"),
         (&["sessions", "read"], "sessions read", "acpx prompt 'sessions read'"),

@@ -135,6 +135,15 @@ pub(crate) enum UsageError {
         /// The command.
         command: &'static str,
     },
+    /// A flow, which only npm acpx runs.
+    #[error("flows are JavaScript modules, and belong to npm acpx")]
+    FlowOfNpm {
+        /// The line that runs it there.
+        line: String,
+    },
+    /// `compare` without agents or without a prompt.
+    #[error("compare needs at least one agent and a prompt")]
+    CompareWords,
     /// `trust` where it cannot ask.
     #[error("acpx trust asks first, and there is no terminal to ask on")]
     TrustUnconfirmed,
@@ -236,6 +245,8 @@ impl UsageError {
             Self::BackupOverStore { .. } => "name another file".into(),
             Self::NoTerminal => "acpx sessions watch follows a session without one".into(),
             Self::Unconfirmed { .. } => "add --yes to delete without a question".into(),
+            Self::FlowOfNpm { line } => format!("to run it there: {line}").into(),
+            Self::CompareWords => "write it as in acpx compare claude codex 'why is the build slow?'".into(),
             Self::TrustUnconfirmed => "read the file, then add --yes to allow it without a question".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
@@ -321,15 +332,8 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Verbs, alone or after an agent's name.
-const VERBS: [&str; 2] = ["compare", "flow"];
 /// Verbs below `sessions`.
 const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
-
-/// Whether a word is a verb of npm acpx that acpx does not have.
-pub(super) fn is_verb(word: &str) -> bool {
-    VERBS.contains(&word)
-}
 
 /// Whether a word is a verb of npm acpx's `sessions` that acpx does not have.
 pub(super) fn is_sessions_verb(word: &str) -> bool {

@@ -7,6 +7,7 @@ use acpx_core::model::{Fallback, RequestId, WakeOptions};
 use clap::{Args, Subcommand};
 
 use super::backup::{BackupArgs, VerifyArgs};
+use super::compare::CompareArgs;
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::help;
@@ -58,6 +59,8 @@ command starts the prompt. Quote a prompt to the default agent, or put prompt be
 
 const SUMMARY: &str =
     "`acpx --help` shows examples and the agents, `acpx help COMMAND` the flags of a command.";
+
+const FLOW_ABOUT: &str = "Show how to run a flow, which is a JavaScript module, with npm acpx";
 
 /// Adds a command's arguments and help texts; of its subcommands, all or the one on the path.
 pub(super) type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
@@ -115,6 +118,8 @@ pub(super) const VERBS: &[(&str, Build)] = &[
         of_verbs(TokenCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
     }),
     ("host", |command, _| of_verbs(HostCommand::augment_subcommands(command)).mut_subcommands(output::<()>)),
+    ("compare", |command, _| session::<CompareArgs, ()>(command)),
+    ("flow", |command, _| command.about(FLOW_ABOUT).override_usage("acpx flow [ARGUMENTS]...")),
     ("config", |command, _| {
         of_verbs(ConfigCommand::augment_subcommands(command)).mut_subcommands(session::<(), ()>)
     }),
@@ -215,6 +220,7 @@ pub(super) enum Verb {
     Token(TokenCommand),
     #[command(subcommand)]
     Host(HostCommand),
+    Compare(CompareArgs),
     #[command(subcommand)]
     Config(ConfigCommand),
     #[command(subcommand)]

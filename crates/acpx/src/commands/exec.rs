@@ -24,7 +24,7 @@ use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::own_engine::{OwnEngine, own_engine};
-use crate::session::prompt_request::{PromptSubmission, done, ids_of_outcome};
+use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, ids_of_outcome};
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
@@ -40,82 +40,121 @@ pub(super) fn run(
     options: &CliOptions,
     config: &Config,
 ) -> Result<ExitCode, CliError> {
-    if config.disable_exec {
-        return Err(CliError::ExecDisabled { file: config.layers.file_of("disableExec").to_owned() });
-    }
-    let paths = HostLocator::of_environment()?.paths;
-    refuse_own_terms(&paths, Some(settings.policy.mode), settings.policy.tools.is_some())?;
-    if !command.options.is_empty() || !settings.setup.options().is_empty() {
-        refuse_inside(&paths, "choose how a session works")?;
-    }
+    let turn = ExecTurn { command, settings, options, config };
+    turn.check()?;
     let begun = Instant::now();
     let mut console = Console::of_program(settings.mode);
     let blocks = read_prompt(&command.input, settings, &mut console)?;
-    let policy = policy(settings, options)?;
-    let submission =
-        PromptSubmission::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
-    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    settings.warn_of_unread_keys(config, &mut console);
-    let mut view = TurnView::new(settings.mode, None);
-    block_on(async {
-        let (host, engine) = host(settings).await?;
-        let prompter = TerminalPrompter::of_program();
-        let submission = submission.interactive(prompter.is_some());
-        if prompter.is_some() {
-            view.prompt_here();
-        }
-        let session = HostSession::new(&mut console, InterruptWatcher::since(begun, settings.timeout)?, None);
-        let mut session =
-            session.showing(&mut view, submission.request.clone(), Seq::FIRST).with_prompter(prompter);
-        let start = start(command, settings, options);
-        let mut made = None;
-        let ended = turn(&host, &submission, &given, (settings, start), &mut session, &mut made).await;
-        let shown =
-            ExecDisplay { unwritable: session.trouble_with_stdout(), is_all: session.unshown().is_none() };
-        let finished = finish(ended, &submission, (command, settings), (view, shown), &mut console);
-        if let Some(record) = made {
-            // An agent that does not delete it in time keeps its session, and is ended.
-            drop(tokio::time::timeout(DELETE_TIMEOUT, engine.delete(&record)).await);
-        }
-        host.shut_down().await;
-        finished
-    })
+    let view = TurnView::new(settings.mode, None);
+    turn.run(begun, &blocks, view, &mut console, |ExecEnd { completion, view, unwritable }, console| {
+        let PromptCompletion { result, exit } = completion?;
+        let shown = unwritable.map_or_else(|| view.finish(result, console), Err);
+        done(shown, exit, "the turn is over all the same, and nothing of it is kept")
+    })?
 }
 
-/// What was shown of the turn while it ran.
-struct ExecDisplay {
+/// One turn without a stored session, and what it works with.
+pub(super) struct ExecTurn<'a> {
+    pub(super) command: &'a ExecCommand,
+    pub(super) settings: &'a CommandSettings,
+    pub(super) options: &'a CliOptions,
+    pub(super) config: &'a Config,
+}
+
+/// How the turn ended.
+pub(super) struct ExecEnd {
+    /// Its result, or why it did not begin.
+    pub(super) completion: Result<PromptCompletion, CliError>,
+    /// What was shown of it.
+    pub(super) view: TurnView,
     /// Why stdout could not be written, if it could not.
     unwritable: Option<std::io::Error>,
-    is_all: bool,
 }
 
-/// Writes how the turn ended.
-fn finish(
-    ended: Result<PromptOutcome, HostSessionError>,
-    submission: &PromptSubmission,
-    (command, settings): (&ExecCommand, &CommandSettings),
-    (view, ExecDisplay { unwritable, is_all }): (TurnView, ExecDisplay),
-    console: &mut Console<'_>,
-) -> Result<ExitCode, CliError> {
-    let outcome = ended.map_err(|trouble| match trouble {
-        HostSessionError::Lost => HostError::Lost.into(),
-        HostSessionError::Stopped(stop) => stop.into(),
-        HostSessionError::Failed(error) => error.without_record().with_help_of(&settings.agent),
-    })?;
-    let ids = ids_of_outcome(&outcome).map_or_else(ResultIds::default, ResultIds::from);
-    let ending = submission.ending(&outcome, ResultIds { record: None, ..ids });
-    let ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
-    let mut ending = ending.by_stop_reason(command.exit_by_stop_reason);
-    ending.result.explain_missing_record();
-    ending.result.explain_timeout(&settings.typed_agent(), view.timeout_cause());
-    ending.result.explain_denial(view.denied(), submission.permission_terms(false));
-    ending.result.add_attachment_hint(&command.input.attachments);
-    if !is_all {
-        ending.result.add_replay_hint(None);
-        ending.result.text_truncated = true;
+impl ExecTurn<'_> {
+    /// Fails if the configuration or the caller's place forbids the turn.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let Self { command, settings, config, .. } = self;
+        if config.disable_exec {
+            return Err(CliError::ExecDisabled { file: config.layers.file_of("disableExec").to_owned() });
+        }
+        let paths = HostLocator::of_environment()?.paths;
+        refuse_own_terms(&paths, Some(settings.policy.mode), settings.policy.tools.is_some())?;
+        if !command.options.is_empty() || !settings.setup.options().is_empty() {
+            refuse_inside(&paths, "choose how a session works")?;
+        }
+        Ok(())
     }
-    let shown = unwritable.map_or_else(|| view.finish(ending.result, console), Err);
-    done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
+
+    /// Runs the turn. `finish` is called with its end before the agent has to delete its session.
+    pub(super) fn run<T>(
+        &self,
+        begun: Instant,
+        blocks: &Arc<str>,
+        mut view: TurnView,
+        console: &mut Console<'static>,
+        finish: impl FnOnce(ExecEnd, &mut Console<'_>) -> T,
+    ) -> Result<T, CliError> {
+        let Self { command, settings, options, config } = self;
+        let policy = policy(settings, options)?;
+        let submission =
+            PromptSubmission::new(blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
+        let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+        settings.warn_of_unread_keys(config, console);
+        block_on(async {
+            let (host, engine) = host(settings).await?;
+            let prompter = TerminalPrompter::of_program();
+            let submission = submission.interactive(prompter.is_some());
+            if prompter.is_some() {
+                view.prompt_here();
+            }
+            let interrupts = InterruptWatcher::since(begun, settings.timeout)?;
+            let mut session = HostSession::new(console, interrupts, None)
+                .showing(&mut view, submission.request.clone(), Seq::FIRST)
+                .with_prompter(prompter);
+            let start = start(command, settings, options);
+            let mut made = None;
+            let ended = turn(&host, &submission, &given, (settings, start), &mut session, &mut made).await;
+            let (unwritable, is_all) = (session.trouble_with_stdout(), session.unshown().is_none());
+            let completion = self.completion(ended, &submission, &view, is_all);
+            let finished = finish(ExecEnd { completion, view, unwritable }, console);
+            if let Some(record) = made {
+                // An agent that does not delete it in time keeps its session, and is ended.
+                drop(tokio::time::timeout(DELETE_TIMEOUT, engine.delete(&record)).await);
+            }
+            host.shut_down().await;
+            Ok(finished)
+        })
+    }
+
+    /// The result of the turn, with hints for a turn that is not stored.
+    fn completion(
+        &self,
+        ended: Result<PromptOutcome, HostSessionError>,
+        submission: &PromptSubmission,
+        view: &TurnView,
+        is_all: bool,
+    ) -> Result<PromptCompletion, CliError> {
+        let Self { command, settings, .. } = self;
+        let outcome = ended.map_err(|trouble| match trouble {
+            HostSessionError::Lost => HostError::Lost.into(),
+            HostSessionError::Stopped(stop) => stop.into(),
+            HostSessionError::Failed(error) => error.without_record().with_help_of(&settings.agent),
+        })?;
+        let ids = ids_of_outcome(&outcome).map_or_else(ResultIds::default, ResultIds::from);
+        let ending = submission.ending(&outcome, ResultIds { record: None, ..ids });
+        let ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+        let mut ending = ending.by_stop_reason(command.exit_by_stop_reason);
+        ending.result.explain_missing_record();
+        ending.result.explain_timeout(&settings.typed_agent(), view.timeout_cause());
+        ending.result.explain_denial(view.denied(), submission.permission_terms(false));
+        ending.result.add_attachment_hint(&command.input.attachments);
+        if !is_all {
+            ending.result.add_replay_hint(None);
+            ending.result.text_truncated = true;
+        }
+        Ok(ending)
+    }
 }
 
 /// The permission policy. Only this process knows the agent's requests, so no other command can answer them. If only

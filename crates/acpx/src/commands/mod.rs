@@ -6,6 +6,7 @@ mod attach;
 mod auth;
 mod backup;
 mod cancel;
+mod compare;
 mod complete;
 mod completions;
 mod config;
@@ -107,6 +108,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Serve(serve) => serve::run(serve, &context.settings_of_any()?),
         CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
+        CliCommand::Compare(command) => return compare::run(&command, &options, config),
         CliCommand::Config(command) => config::run(command, &options, config),
         CliCommand::Trust(command) => trust::run(&command, &options, config),
         CliCommand::Backup(args) => backup::run(&args, options.flags.output, config),

@@ -32,7 +32,7 @@ impl CliError {
         match self {
             Self::Usage(error) => Some(error.hint()),
             Self::Config(error) => error.hint().map(Into::into),
-            Self::Input(error) => Some(error.hint().into()),
+            Self::Input(error) => Some(error.hint()),
             Self::Token(error) => error.hint(),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),

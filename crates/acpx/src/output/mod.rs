@@ -8,6 +8,7 @@ mod agent_request;
 mod auth;
 mod banner;
 mod byte_size;
+mod compare;
 mod configuration;
 mod confirmation;
 mod console;
@@ -55,6 +56,7 @@ pub(crate) use self::banner::{
     prompting, report_kept_settings, report_kept_version, starting, watched_closed, watched_deleted,
     watching, watching_closed,
 };
+pub(crate) use self::compare::{CompareRow, CompareStatus, compared};
 pub(crate) use self::configuration::{ShownConfig, ShownSetting, config, config_created};
 pub(crate) use self::console::{Console, OutputMode};
 pub(crate) use self::diff::{Detail, unified as unified_diff};

@@ -33,7 +33,8 @@ pub(crate) fn schema(name: Option<&str>, console: &mut Console<'_>) -> io::Resul
         None => {
             let reference = |name: &String| json!({ "$ref": format!("#/$defs/{name}") });
             let mut lines: Vec<Value> = schemas.keys().filter(|name| *name != ERROR).map(reference).collect();
-            lines.push(json!({ "type": "array", "items": { "$ref": "#/$defs/record" } }));
+            let rows = ["record", "compare"].map(|row| json!({ "$ref": format!("#/$defs/{row}") }));
+            lines.extend(rows.map(|row| json!({ "type": "array", "items": row })));
             let message = json!({ "const": "2.0", "description": "a message exchanged with the agent" });
             lines.push(json!({ "properties": { "jsonrpc": message }, "required": ["jsonrpc"] }));
             json!({ "$schema": DIALECT, "title": "a line of JSON output of acpx", "anyOf": lines, "$defs": schemas })
@@ -113,6 +114,7 @@ fn typed(kind: &str, meaning: &str) -> Value {
         "time" => json!({ "type": "string", "format": "date-time" }),
         "array of strings" => json!({ "type": "array", "items": { "type": "string" } }),
         "array of objects" => json!({ "type": "array", "items": { "type": "object" } }),
+        "string or null" => json!({ "type": ["string", "null"] }),
         "number or null" => json!({ "type": ["number", "null"] }),
         "string or boolean" => json!({ "type": ["string", "boolean"] }),
         "[error](#error)" => json!({ "$ref": format!("#/$defs/{ERROR}") }),

@@ -134,7 +134,14 @@ fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
     fs::write(home.path().join("empty.md"), " \n").unwrap();
     assert_eq!(from_file("empty.md").unwrap_err().to_string(), "the prompt file empty.md is empty");
     fs::write(home.path().join("bytes"), [0xff, 0xfe]).unwrap();
-    assert!(matches!(from_file("bytes"), Err(InputError::BinaryFile(_))), "what is no text is refused");
+    fs::write(home.path().join("img.png"), "a\0b").unwrap();
+    for name in ["bytes", "img.png"] {
+        let error = from_file(name).unwrap_err();
+        let file = home.path().join(name).display().to_string();
+        assert_eq!(error.to_string(), format!("the prompt file {file} is not UTF-8 text"));
+        let hint = format!("attach it instead, with --image {file}, --audio {file} or --resource {file}");
+        assert_eq!(error.hint(), hint);
+    }
 }
 
 #[test]

@@ -105,6 +105,10 @@ const WITHOUT_ACTION: [(&str, &str); 2] = [("origins", "config"), ("created", "c
 /// Checks a line of stdout. Messages exchanged with the agent keep the protocol's names.
 pub(crate) fn check(line: &Value) {
     match line {
+        // The rows of a comparison are those of npm acpx.
+        Value::Array(rows) if rows.iter().all(|row| row.get("wall_ms").is_some()) && !rows.is_empty() => {
+            rows.iter().for_each(|row| validate("compare", row));
+        }
         Value::Array(rows) => {
             rows.iter().for_each(about_a_session);
             for row in rows {

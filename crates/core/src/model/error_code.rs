@@ -292,6 +292,7 @@ error_codes! {
     ConfigUnreadable "CONFIG_UNREADABLE" Runtime => "check that it is a file, and yours";
     ConfigUntrusted "CONFIG_UNTRUSTED" Runtime => "acpx trust shows what the file sets, and allows it";
     ExecDisabled "EXEC_DISABLED" ExecDisabled => "use a session, or set disableExec to false in the file";
+    FlowInNpmAcpx "FLOW_IN_NPM_ACPX" Usage;
     NoProjectFile "NO_PROJECT_FILE" Usage => "go to the project's directory, or name it with --cwd";
     NoToken "NO_TOKEN" Runtime;
     OutputFailed "OUTPUT_FAILED" Runtime;

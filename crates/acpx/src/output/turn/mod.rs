@@ -189,6 +189,14 @@ impl TurnView {
         console.flush()
     }
 
+    /// The agent's answer, which the view for JSON collects.
+    pub(crate) fn into_answer(self) -> String {
+        match self.view {
+            TurnRenderer::Json(view) => view.answer.finish().text,
+            TurnRenderer::Text(_) | TurnRenderer::Quiet(_) => String::new(),
+        }
+    }
+
     /// Handles a fact of acpx, which is not a line of the agent's. Reports those that change what a person may expect.
     fn fact(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
         match Fact::from_body(event.message.get()) {

@@ -3,6 +3,7 @@
 mod backup;
 mod bad_input;
 mod cancel_and_timeouts;
+mod compare;
 mod completions;
 mod concurrent_prompts;
 mod configuration;
