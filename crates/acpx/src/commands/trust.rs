@@ -17,8 +17,7 @@ use crate::session::host_locator::{HostLocator, block_on, make_private};
 use crate::session::settings::{self, LazyConfig};
 use crate::terminal::tty::ControllingTerminal;
 
-const QUESTION: &str =
-    "Trust it? Its programs are started and its permissions hold for you in this project. (y/N) ";
+const QUESTION: &str = "Trust it? Its programs run as you in this project. (y/N) ";
 
 /// Runs a `trust` subcommand.
 pub(super) fn run(command: &TrustCommand, options: &CliOptions, config: &LazyConfig) -> Result<(), CliError> {
