@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::elapsed::elapsed;
 use super::sanitize::on_one_line;
 use super::style::Style;
-use super::table::{Cell, Column, Fit, Table, width_of};
+use super::table::{Align, Cell, Column, Fit, Table, width_of};
 use super::turn::{PromptResult, TurnStatus};
 use super::{Console, columns, json_line};
 use crate::cli::Format;
@@ -222,7 +222,7 @@ fn table(rows: &[CompareRow], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn terminal_table(rows: &[CompareRow]) -> Table<6> {
-    let column = |title, fit, rank| Column { title, fit, rank };
+    let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
     let columns = [
         column("AGENT", Fit::CutEnd(8), 0),
         column("STATUS", Fit::Whole, 0),
