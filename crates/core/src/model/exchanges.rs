@@ -314,7 +314,9 @@ impl ExchangeFold {
                 let index = parts.index_of(Some(AgentMessageKey::new(event.lineage, message_id)));
                 if let Some(content) = content {
                     parts.clear(index);
-                    content.iter().for_each(|piece| parts.append(index, piece));
+                    for piece in content {
+                        parts.append(index, piece);
+                    }
                 }
             }
             Update::Chunk { kind: MessageKind::Thought, .. }

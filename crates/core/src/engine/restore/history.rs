@@ -56,10 +56,8 @@ pub(crate) async fn read(
     .await?;
     let stored = with_rest(stored, &fold);
     let last_message_at = fold.last_message_at();
-    let transcript = match machine.carries_history() {
-        true => Some(carried(store, record, machine, &stored).await?),
-        false => None,
-    };
+    let transcript =
+        if machine.carries_history() { Some(carried(store, record, machine, &stored).await?) } else { None };
     let branch = fold.branch(machine.returning());
     let in_branch = stored.into_iter().filter(|exchange| Some(exchange.branch) == branch);
     let exchanges = in_branch.map(|stored| stored.exchange).collect();

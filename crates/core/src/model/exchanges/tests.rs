@@ -64,7 +64,9 @@ struct Log {
 impl Log {
     fn of(steps: &[Step]) -> Self {
         let mut log = Self { rows: 1, ..Self::default() };
-        steps.iter().for_each(|step| log.step(step));
+        for step in steps {
+            log.step(step);
+        }
         log
     }
 

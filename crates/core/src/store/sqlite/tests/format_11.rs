@@ -93,7 +93,7 @@ async fn damage_in_stored_exchanges_is_detected() {
         let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         match store.exchanges(id("r")).await.unwrap_err() {
             StoreError::Corrupt { problem, .. } => {
-                assert!(problem.ends_with(expected), "{change}: {problem}")
+                assert!(problem.ends_with(expected), "{change}: {problem}");
             }
             other => panic!("{change}: {other:?}"),
         }
