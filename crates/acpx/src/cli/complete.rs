@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_and_flag_has_a_description_and_hidden_verbs_are_not_offered() {
+    fn every_visible_verb_and_flag_has_a_description() {
         for line in [&[""][..], &["sessions", ""], &["prompt", "--"], &["sessions", "prune", "--"]] {
             for kind in request(line).kinds {
                 let CompletionKind::Words(words) = kind else { continue };
