@@ -12,6 +12,7 @@ use acpx_core::host::{CursorError, RunError};
 use acpx_core::model::{AgentError, AgentSpec, ErrorClass, ErrorCode, PathProblem, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
+use acpx_core::store::archive::ArchiveError;
 use acpx_core::store::import_acpx::ImportError;
 
 use crate::agents;
@@ -173,6 +174,25 @@ pub(crate) enum CliError {
     /// Sessions of npm acpx cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// An archive was not imported.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The archive is of an agent that is unknown here, or not the one on the command line.
+    #[error("the archive is of the agent {archived:?}, {problem}")]
+    ArchiveAgent {
+        /// The agent's command line in the archive.
+        archived: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The exported file cannot be written.
+    #[error("cannot write {}: {reason}", path.display())]
+    ExportFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// The configuration forbids `exec`.
     #[error("exec is disabled by {}", file.display())]
     ExecDisabled {
@@ -456,6 +476,9 @@ impl CliError {
             Self::Session(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Import(error) => error.code(),
+            Self::Archive(error) => error.code(),
+            Self::ArchiveAgent { .. } => ErrorCode::AgentMismatch,
+            Self::ExportFile { .. } => ErrorCode::ExportNotWritten,
             Self::Config(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Tls(_) => ErrorCode::TlsUnusable,

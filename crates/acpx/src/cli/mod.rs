@@ -57,7 +57,8 @@ pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_cwd, requested_format};
 pub(crate) use self::scan::is_verb;
 pub(crate) use self::sessions::{
-    ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
+    ExportArgs, ExportFormat, ImportArgs, ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs,
+    SessionsCommand, WaitArgs,
 };
 pub(crate) use self::shell::{CompleteArgs, CompletionsArgs, Shell};
 pub(crate) use self::skill::SkillAction;

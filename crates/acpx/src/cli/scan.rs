@@ -35,8 +35,8 @@ pub(super) const TOP_VERBS: &[&str] = &[
     "verify",
 ];
 const SESSIONS_VERBS: &[&str] = &[
-    "new", "ensure", "list", "show", "history", "replay", "watch", "result", "wait", "close", "delete",
-    "prune", "rename", "move", "reset", "restore", "migrate", "help",
+    "new", "ensure", "list", "show", "history", "read", "replay", "watch", "result", "wait", "close",
+    "delete", "prune", "rename", "move", "reset", "restore", "export", "import", "migrate", "help",
 ];
 const HOST_VERBS: &[&str] = &["status", "stop", "restart", "log", "run", "help"];
 const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];
@@ -226,11 +226,6 @@ impl<'a> Scan<'a> {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// The error for a verb of npm acpx that acpx does not have, with how to send it as text.
-    fn not_here(&self, verb: &str, words: String) -> UsageError {
-        UsageError::VerbNotHere { verb: verb.to_owned(), agent: self.agent.clone(), words }
-    }
-
     /// The error for a flow, with the line that runs it in npm acpx.
     fn flow(&self) -> UsageError {
         let words = ["npx", "acpx@0.19"].into_iter().chain(self.leading.iter().map(String::as_str));
@@ -308,10 +303,6 @@ impl<'a> Scan<'a> {
                 self.skip_word();
                 Ok(self.verb(&[verb, "list"]))
             }
-            ScanToken::Word(word) if verb == "sessions" && usage::is_sessions_verb(&word) => {
-                let words = format!("sessions {}", self.words());
-                Err(self.not_here(&format!("sessions {word}"), words))
-            }
             ScanToken::Word(word) => {
                 let suggestion = nearest(&word, verbs.iter().copied());
                 Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion })
@@ -367,8 +358,7 @@ impl<'a> Scan<'a> {
         let (first, rest) = words.split_first().filter(|_| self.agent.is_some())?;
         let verb = nearest(first, AGENT_VERBS.iter().copied())?;
         let is_meant = rest.first().is_none_or(|next| {
-            let is_sessions_verb = || next == "ls" || usage::is_sessions_verb(next);
-            verbs_below(&verb).contains(&next.as_str()) || verb == "sessions" && is_sessions_verb()
+            verbs_below(&verb).contains(&next.as_str()) || verb == "sessions" && next == "ls"
         });
         (is_meant && !first.contains(char::is_whitespace)).then_some(verb)
     }

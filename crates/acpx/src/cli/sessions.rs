@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use acpx_core::acp::Cursor;
 use acpx_core::model::{AcpSessionId, RequestId, Seq, TurnId};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::options::SessionNameArgs;
 use super::prune::PruneArgs;
@@ -14,8 +14,7 @@ use super::verbs::{Build, of_verbs, output, request_id, session, with_verbs};
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
-const SESSIONS_ABOUT: &str =
-    "Create, list, show, follow, move, reset, close, delete and prune sessions; without a command, list them";
+const SESSIONS_ABOUT: &str = "Create, list, show, follow, export, move, reset, close and delete sessions; without a command, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, only those of AGENT if you name one:
@@ -43,8 +42,9 @@ const SESSIONS_VERBS: &[(&str, Build)] = &[
             .override_usage("acpx [AGENT] sessions show [FLAGS] [NAME]")
     }),
     ("history", |command, _| session::<NamedArgs, HistoryArgs>(command)),
+    ("read", |command, _| session::<NamedArgs, ReadArgs>(command)),
     ("replay", |command, _| session::<NamedArgs, ReplayArgs>(command)),
-    ("watch", |command, _| session::<NamedArgs, WatchArgs>(command)),
+    ("watch", |command, _| session::<WatchNameArgs, WatchArgs>(command)),
     ("result", |command, _| session::<NamedArgs, ResultArgs>(command)),
     ("wait", |command, _| session::<WaitArgs, SessionNameArgs>(command)),
     ("close", |command, _| {
@@ -74,6 +74,8 @@ const SESSIONS_VERBS: &[(&str, Build)] = &[
     }),
     ("reset", |command, _| session::<NamedArgs, ResetArgs>(command)),
     ("restore", |command, _| session::<NamedArgs, RestoreArgs>(command)),
+    ("export", |command, _| session::<NamedArgs, ExportArgs>(command)),
+    ("import", |command, _| session::<ImportArgs, NewNameArgs>(command)),
     ("migrate", |command, _| output::<MigrateArgs>(command)),
 ];
 
@@ -125,6 +127,7 @@ pub(crate) enum SessionsCommand {
     List(ListArgs),
     Show,
     History(HistoryArgs),
+    Read(ReadArgs),
     Replay(ReplayArgs),
     Watch(WatchArgs),
     Result(ResultArgs),
@@ -136,6 +139,8 @@ pub(crate) enum SessionsCommand {
     Move,
     Reset(ResetArgs),
     Restore(RestoreArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
     Migrate(MigrateArgs),
 }
 
@@ -172,13 +177,13 @@ pub(crate) struct ListArgs {
     /// Start the agent and list its own sessions, including those not stored here
     #[arg(long)]
     pub(crate) remote: bool,
-    /// Continue a list of --remote after this cursor
-    #[arg(long, value_name = "CURSOR", requires = "remote", conflicts_with = "local")]
+    /// List page by page: start, or the cursor that the page before printed
+    #[arg(long, value_name = "CURSOR", conflicts_with = "local")]
     pub(crate) cursor: Option<String>,
     /// Only sessions of this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) filter_cwd: Option<PathBuf>,
-    /// Maximum number of stored sessions; on a terminal 50 are shown without it
+    /// Maximum number of stored sessions; without it, 50 on a terminal and on a page of --cursor
     #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, conflicts_with = "remote")]
     pub(crate) limit: Option<NonZeroUsize>,
 }
@@ -191,6 +196,17 @@ pub(super) struct NamedArgs {
     pub(super) positional: Option<String>,
     /// The same as NAME
     #[arg(short, long = "session", value_name = "NAME", conflicts_with = "positional")]
+    pub(super) session_name: Option<String>,
+}
+
+// The session to watch. `--name` is npm acpx's flag.
+#[derive(Debug, Clone, Args)]
+pub(super) struct WatchNameArgs {
+    /// The session of this name, or id, instead of the directory's unnamed one
+    #[arg(value_name = "NAME")]
+    pub(super) positional: Option<String>,
+    /// The same as NAME
+    #[arg(short, long = "session", alias = "name", value_name = "NAME", conflicts_with = "positional")]
     pub(super) session_name: Option<String>,
 }
 
@@ -217,6 +233,18 @@ pub(crate) struct HistoryArgs {
     /// Maximum number of entries
     #[arg(long, value_name = "N", default_value = "20", value_parser = count::<NonZeroUsize>)]
     pub(crate) limit: NonZeroUsize,
+}
+
+/// Print the whole conversation, each entry on one line
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It reads the store and starts nothing. NAME may be a session's id. `sessions history` cuts long entries;
+`sessions export --as markdown` keeps the layout.")]
+#[command(override_usage = "acpx [AGENT] sessions read [FLAGS] [NAME]")]
+pub(crate) struct ReadArgs {
+    /// Only the last N entries
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>)]
+    pub(crate) tail: Option<NonZeroUsize>,
 }
 
 /// Replay the conversation from any position
@@ -251,6 +279,9 @@ Examples:
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) start: StartArgs,
+    /// Continue after an event: its cursor in the JSON output
+    #[arg(long, value_name = "CURSOR", value_parser = event_cursor, conflicts_with = "from")]
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// Print the recorded result of a turn, the last one unless you choose another
@@ -323,6 +354,18 @@ fn cursor(text: &str) -> Result<Cursor, String> {
     read.ok_or_else(|| "a position is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
 }
 
+/// Parses the cursor of an event.
+fn event_cursor(text: &str) -> Result<Cursor, String> {
+    match cursor(text) {
+        Ok(seq @ Cursor::Seq(_)) => Ok(seq),
+        _ => {
+            Err("a cursor is the `cursor` of an event that `sessions watch --format json` printed, such as \
+                  seq:12; cursors of npm acpx are of its own files"
+                .to_owned())
+        }
+    }
+}
+
 /// Continue a session in a fresh ACP session; the agent forgets it, acpx keeps it
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -351,6 +394,58 @@ pub(crate) struct RestoreArgs {
     /// The ACP session to return to
     #[arg(long, value_name = "ACP_SESSION_ID")]
     pub(crate) to: String,
+}
+
+/// How a session is exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Everything, for sessions import of acpx and npm acpx
+    #[default]
+    Archive,
+    /// For people
+    Markdown,
+    /// For people, as one page without scripts
+    Html,
+    /// For programs, as one JSON object
+    Json,
+}
+
+/// Write a session to stdout or a file, to keep, read or import it elsewhere
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It reads the store and starts nothing. NAME may be a session's id. Secrets are masked as in the store. A file is
+readable by you alone, and there completely or not at all.
+
+Examples:
+  acpx claude sessions export api --output api.json                  an archive, for sessions import
+  acpx claude sessions export --as html --output session.html        a page to read and to share
+  acpx claude sessions export --as markdown | less                   the same as Markdown")]
+#[command(override_usage = "acpx [AGENT] sessions export [FLAGS] [NAME]")]
+pub(crate) struct ExportArgs {
+    /// What to write
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) r#as: ExportFormat,
+    /// Write to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Import a session from an archive of acpx or npm acpx
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The session gets a new id and keeps its ACP session, so the next prompt continues it if the agent still has it. It is
+imported completely or not at all. A file cannot choose a command: the agent is the one of your configuration with the
+name or the command line of the archived one, or the one that you name.
+
+Examples:
+  acpx sessions import api.json                    under its own name, in its own directory
+  acpx claude sessions import api.json --name old  under another name
+  acpx sessions import api.json --cwd ~/project    for another directory")]
+#[command(override_usage = "acpx [AGENT] sessions import [FLAGS] ARCHIVE")]
+pub(crate) struct ImportArgs {
+    /// The archive
+    #[arg(value_name = "ARCHIVE")]
+    pub(crate) archive: PathBuf,
 }
 
 /// Import sessions of npm acpx; its files are not changed

@@ -243,7 +243,7 @@ fn every_verb_parses_with_and_without_an_agent() {
         (
             &["claude", "sessions", "watch", "--from", "message:a:b"],
             named("claude"),
-            r#"Sessions(Watch(WatchArgs { start: StartArgs { from: Some(Message("a:b")) } }))"#,
+            r#"Sessions(Watch(WatchArgs { start: StartArgs { from: Some(Message("a:b")) }, cursor: None }))"#,
         ),
         (&["--limit", "3", "sessions", "history"], AgentChoice::Default, HISTORY),
         (
@@ -678,25 +678,6 @@ fn requested_directory_is_the_last_one_before_the_text() {
 }
 
 #[test]
-fn reserved_npm_verb_is_a_usage_error_and_not_a_prompt() {
-    let cases: &[(&[&str], &str, &str)] = &[
-        (&["sessions", "read", "x"], "sessions read", "acpx prompt 'sessions read x'"),
-        (&["demo", "sessions", "export", "-s", "x"], "sessions export", "acpx demo prompt 'sessions export'"),
-        (&["sessions", "read"], "sessions read", "acpx prompt 'sessions read'"),
-        (&["sessions", "import", "a"], "sessions import", "acpx prompt 'sessions import a'"),
-        (&["sessions", "export"], "sessions export", "acpx prompt 'sessions export'"),
-    ];
-    for (line, verb, instead) in cases {
-        let message = format!("\"{verb}\" is a command of npm acpx that acpx does not have yet");
-        assert_eq!(
-            mistake(line),
-            (message, format!("to send it to the agent, put prompt before it, as in {instead}")),
-            "{line:?}"
-        );
-    }
-}
-
-#[test]
 fn flag_after_the_words_of_a_prompt_is_a_flag() {
     let Invocation { options, command } =
         invocation(&["demo", "hi", "--approve-all", "there", "-s", "api", "--image", "a.png", "--no-wait"]);
@@ -882,9 +863,15 @@ fn invalid_flag_values_are_usage_errors() {
             "acpx help sessions list lists its flags",
         ),
         (
-            &["sessions", "list", "--cursor", "c"],
-            "the following required arguments were not provided: --remote",
-            "acpx help sessions list lists its flags",
+            &["sessions", "watch", "--cursor", "WyJhIiwxXQ"],
+            "invalid value 'WyJhIiwxXQ' for '--cursor <CURSOR>': a cursor is the `cursor` of an event that \
+             `sessions watch --format json` printed, such as seq:12; cursors of npm acpx are of its own files",
+            "acpx help sessions watch lists its flags",
+        ),
+        (
+            &["sessions", "watch", "--cursor", "seq:2", "--from", "start"],
+            "the argument '--cursor <CURSOR>' cannot be used with '--from <POSITION>'",
+            "acpx help sessions watch lists its flags",
         ),
     ];
     for (line, message, hint) in cases {

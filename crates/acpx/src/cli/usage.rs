@@ -30,16 +30,6 @@ pub(crate) enum UsageError {
         /// A similar word.
         suggestion: Option<String>,
     },
-    /// A verb of npm acpx that this program does not have.
-    #[error("\"{verb}\" is a command of npm acpx that acpx does not have yet")]
-    VerbNotHere {
-        /// The verb.
-        verb: String,
-        /// The agent before it.
-        agent: Option<String>,
-        /// The verb and the words after it, up to the first flag.
-        words: String,
-    },
     /// A flag that acpx does not have, and that is nearly one that it has.
     #[error("there is no flag {flag}")]
     UnknownFlag {
@@ -83,6 +73,12 @@ pub(crate) enum UsageError {
     BackupOverStore {
         /// The file.
         path: PathBuf,
+    },
+    /// A `--cursor` that no page of our list printed.
+    #[error("{cursor:?} is no cursor of this list")]
+    ListCursor {
+        /// The cursor.
+        cursor: String,
     },
     /// `acpx schema` of an object that does not exist.
     #[error("there is no JSON object {name:?}")]
@@ -206,13 +202,8 @@ impl UsageError {
                 Some(near) => format!("did you mean \"acpx {verb} {near}\"?").into(),
                 None => format!("acpx {verb} --help lists its commands").into(),
             },
-            Self::VerbNotHere { agent, words, .. } => {
-                let agent = agent.as_ref().map_or_else(String::new, |agent| format!("{agent} "));
-                format!(
-                    "to send it to the agent, put prompt before it, as in acpx {agent}prompt {}",
-                    crate::agents::quote(words)
-                )
-                .into()
+            Self::ListCursor { .. } => {
+                "begin with --cursor start, and continue with the cursor that the page before printed".into()
             }
             Self::UnknownSchema { names, .. } => format!("it can be {names}").into(),
             Self::UnknownFlag { suggestion, .. } => {
@@ -330,12 +321,4 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         is_near.then_some((distance, candidate))
     });
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate.to_owned())
-}
-
-/// Verbs below `sessions`.
-const SESSIONS_VERBS: [&str; 3] = ["read", "export", "import"];
-
-/// Whether a word is a verb of npm acpx's `sessions` that acpx does not have.
-pub(super) fn is_sessions_verb(word: &str) -> bool {
-    SESSIONS_VERBS.contains(&word)
 }

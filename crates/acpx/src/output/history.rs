@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 
 use acpx_core::acp;
 use acpx_core::model::{
@@ -20,8 +21,64 @@ use super::{Console, json_line};
 use crate::cli::Format;
 use crate::output::agent_request::{AgentRequest, RequestOutcome, RequestSubject, UnansweredRequests};
 
-/// How much of an entry is shown.
+/// How much of an entry `sessions history` shows.
 const PREVIEW_CHARS: usize = 2000;
+
+/// Which part of a history is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HistoryPart {
+    /// The last entries, each cut to a preview.
+    Last(NonZeroUsize),
+    /// All entries, or only the last ones, in full.
+    Whole { tail: Option<NonZeroUsize> },
+}
+
+impl HistoryPart {
+    /// The command that shows it.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Last(_) => "history",
+            Self::Whole { .. } => "read",
+        }
+    }
+
+    /// The number of entries as JSON has it: 0 for all.
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Self::Last(limit) | Self::Whole { tail: Some(limit) } => limit.get(),
+            Self::Whole { tail: None } => 0,
+        }
+    }
+
+    /// The maximum length of an entry in characters.
+    fn entry_chars(self) -> usize {
+        match self {
+            Self::Last(_) => PREVIEW_CHARS,
+            Self::Whole { .. } => usize::MAX,
+        }
+    }
+
+    /// The flag that shows more entries than these, and whether it shows all; `None` if these are all.
+    fn more(self, shown: usize, total: Option<usize>) -> Option<(String, MoreEntries)> {
+        if total.is_some_and(|total| shown >= total) {
+            return None;
+        }
+        Some(match (self, total) {
+            (Self::Last(_), Some(total)) => (format!("--limit {total}"), MoreEntries::All),
+            (Self::Last(limit), None) => {
+                (format!("--limit {}", limit.get().saturating_mul(5)), MoreEntries::Some)
+            }
+            (Self::Whole { .. }, _) => ("sessions read without --tail".to_owned(), MoreEntries::All),
+        })
+    }
+}
+
+/// How much more a flag shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MoreEntries {
+    All,
+    Some,
+}
 
 /// How much of a terminal's output is shown: its end.
 const TERMINAL_CHARS: usize = 400;
@@ -138,9 +195,10 @@ impl History {
         self.conversation.apply(event, content);
     }
 
-    /// The last entries, and how many there are in all if that is known.
-    pub(crate) fn last(&self, limit: usize) -> (Vec<HistoryEntry>, Option<usize>) {
-        let mut entries = LastEntries { last: VecDeque::new(), limit, total: 0 };
+    /// The entries of a part, and how many there are in all if that is known.
+    pub(crate) fn entries(&self, part: HistoryPart) -> (Vec<HistoryEntry>, Option<usize>) {
+        let limit = Some(part.limit()).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let mut entries = LastEntries { last: VecDeque::new(), limit, chars: part.entry_chars(), total: 0 };
         let in_tools = self.terminals_in_tools();
         let mut requests = self.requests.all().peekable();
         for (index, entry) in self.conversation.entries().iter().enumerate() {
@@ -221,7 +279,7 @@ impl History {
 }
 
 /// The terminals that a tool call refers to, by their ids.
-fn terminals_of(tool: &ToolCall) -> impl Iterator<Item = &str> {
+pub(super) fn terminals_of(tool: &ToolCall) -> impl Iterator<Item = &str> {
     let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
     content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str())
 }
@@ -249,13 +307,15 @@ fn append_terminal(terminal: &TerminalText, text: &mut String) {
 struct LastEntries {
     last: VecDeque<HistoryEntry>,
     limit: usize,
+    /// The maximum length of an entry.
+    chars: usize,
     total: usize,
 }
 
 impl LastEntries {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
-        let text = OneLine::of(text);
+        let text = OneLine::of(text, self.chars);
         // A prompt that was never sent may stand between the words of a turn.
         let before = match turn {
             Some(_) => self.last.iter_mut().rev().find(|entry| entry.turn == turn),
@@ -267,13 +327,14 @@ impl LastEntries {
             && entry.turn == turn
         {
             if !entry.truncated {
-                let both = OneLine { words: format!("{} {}", entry.text_preview, text.words), ..text };
-                (entry.text_preview, entry.truncated) = both.preview();
+                let mut words = std::mem::take(&mut entry.text_preview);
+                words.extend([" ", &text.words]);
+                (entry.text_preview, entry.truncated) = OneLine { words, ..text }.preview(self.chars);
             }
             return;
         }
         self.total += 1;
-        let (text_preview, truncated) = text.preview();
+        let (text_preview, truncated) = text.preview(self.chars);
         self.last.push_back(HistoryEntry { role, timestamp: at, text_preview, truncated, turn });
         if self.last.len() > self.limit {
             self.last.pop_front();
@@ -289,18 +350,18 @@ struct OneLine {
 }
 
 impl OneLine {
-    fn of(text: &str) -> Self {
+    fn of(text: &str, chars: usize) -> Self {
         // Far more than is shown; the rest is not scanned.
-        let end = text.char_indices().nth(PREVIEW_CHARS * 2).map(|(end, _)| end);
+        let end = text.char_indices().nth(chars.saturating_mul(2)).map(|(end, _)| end);
         let beginning = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         let words = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { words, is_cut: end.is_some() }
     }
 
     /// The shown text, with a mark if it is cut, and whether it is.
-    fn preview(&self) -> (String, bool) {
+    fn preview(&self, chars: usize) -> (String, bool) {
         let text = self.words.trim();
-        let end = text.char_indices().nth(PREVIEW_CHARS).map(|(end, _)| end);
+        let end = text.char_indices().nth(chars).map(|(end, _)| end);
         let shown = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         let is_cut = self.is_cut || end.is_some();
         (if is_cut { format!("{shown}…") } else { shown.to_owned() }, is_cut)
@@ -318,19 +379,19 @@ struct HistoryObject<'a> {
     entries: &'a [HistoryEntry],
 }
 
-/// Writes the last entries of a session.
+/// Writes a part of a session's history.
 pub(crate) fn history(
     identity: &SessionIdentity,
     history: &History,
-    limit: usize,
+    part: HistoryPart,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    let (entries, total) = history.last(limit);
+    let (entries, total) = history.entries(part);
     let out = &mut console.out;
     match console.mode.format {
         Format::Json => {
             let (count, entries) = (entries.len(), &*entries);
-            json_line(&HistoryObject { identity, limit, count, total, entries }, out)?;
+            json_line(&HistoryObject { identity, limit: part.limit(), count, total, entries }, out)?;
         }
         Format::Quiet => entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.text_preview))?,
         Format::Text if entries.is_empty() => writeln!(out, "No history")?,
@@ -343,19 +404,11 @@ pub(crate) fn history(
                 writeln!(out, "{}", entry.text_preview)?;
             }
             let shown = entries.len();
-            match total {
-                Some(total) if shown < total => {
-                    let words = format!("{shown} of {total} entries; --limit {total} shows all of them\n");
-                    out.styled(Style::Dim, &words)?;
-                }
-                Some(_) => {}
-                None => {
-                    let more = limit.saturating_mul(5);
-                    out.styled(
-                        Style::Dim,
-                        &format!("the last {shown} entries; --limit {more} shows more\n"),
-                    )?;
-                }
+            if let Some((flag, part)) = part.more(shown, total) {
+                let count =
+                    total.map_or_else(|| format!("the last {shown}"), |total| format!("{shown} of {total}"));
+                let all = if part == MoreEntries::All { "all of them" } else { "more" };
+                out.styled(Style::Dim, &format!("{count} entries; {flag} shows {all}\n"))?;
             }
         }
         Format::Text => {
@@ -368,14 +421,10 @@ pub(crate) fn history(
             for entry in &entries {
                 writeln!(out, "{}\t{}\t{}", entry.timestamp, entry.role.word(), entry.text_preview)?;
             }
-            let hint = match total {
-                Some(total) if entries.len() < total => Some(format!("--limit {total} shows all of it")),
-                Some(_) => None,
-                None => Some(format!("--limit {} shows more", limit.saturating_mul(5))),
-            };
-            if let Some(hint) = hint {
+            if let Some((flag, part)) = part.more(entries.len(), total) {
+                let all = if part == MoreEntries::All { "all of it" } else { "more" };
                 console.flush()?;
-                console.banner(&hint);
+                console.banner(&format!("{flag} shows {all}"));
             }
         }
     }

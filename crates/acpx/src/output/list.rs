@@ -55,7 +55,7 @@ struct ListedRecordObject<'a> {
     usage: Option<&'a SessionUsage>,
 }
 
-/// A page of an agent's own list, in npm acpx's form.
+/// A page of a list, in npm acpx's form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PageObject<'a> {
@@ -70,6 +70,28 @@ pub(crate) fn list(rows: &[ListRow<'_>], console: &mut Console<'_>) -> io::Resul
     match console.mode.format {
         Format::Json => json_line(&objects(rows), &mut console.out)?,
         Format::Quiet | Format::Text => lines(rows, console)?,
+    }
+    console.flush()
+}
+
+/// Writes a page of the stored records, with the cursor of the next one if there is one.
+pub(crate) fn list_page(
+    rows: &[ListRow<'_>],
+    next_cursor: Option<&str>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    match console.mode.format {
+        Format::Json => {
+            let page = PageObject { source: "local", sessions: objects(rows), next_cursor };
+            json_line(&page, &mut console.out)?;
+        }
+        Format::Quiet => lines(rows, console)?,
+        Format::Text => {
+            lines(rows, console)?;
+            if let Some(cursor) = next_cursor {
+                writeln!(console.out, "Next cursor: {cursor}")?;
+            }
+        }
     }
     console.flush()
 }

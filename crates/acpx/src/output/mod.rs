@@ -16,6 +16,7 @@ mod diff;
 mod doctor;
 mod elapsed;
 mod error;
+mod export;
 mod fields;
 mod form;
 mod history;
@@ -40,6 +41,7 @@ mod status;
 pub(crate) mod stdio;
 mod style;
 mod table;
+mod transfer;
 mod trust;
 mod turn;
 mod upkeep;
@@ -63,11 +65,12 @@ pub(crate) use self::diff::{Detail, unified as unified_diff};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
+pub(crate) use self::export::{ArchiveWriter, DocumentKind, Section, Sections, document};
 pub(crate) use self::form::{FormReply, TerminalForm};
-pub(crate) use self::history::{History, history};
+pub(crate) use self::history::{History, HistoryPart, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::host_log::log_lines;
-pub(crate) use self::list::{ListRow, RemoteSessionRow, list, remote_list};
+pub(crate) use self::list::{ListRow, RemoteSessionRow, list, list_page, remote_list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{
     answered, choice, left_pending, pending, pending_notice, shown as shown_request,
@@ -90,6 +93,7 @@ pub(crate) use self::spinner::FRAMES as SPINNER_FRAMES;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
 pub(crate) use self::style::Style as OutputStyle;
 pub(crate) use self::table::{Cell, Table, cut_end, width_of};
+pub(crate) use self::transfer::{exported, imported};
 pub(crate) use self::trust::{
     TrustReview, TrustedFileState, trust_review, trust_revoked, trusted, trusted_files,
 };

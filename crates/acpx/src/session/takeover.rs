@@ -14,6 +14,9 @@ use acpx_core::protocol::{ConfiguredAgent, HostError, ImportMeta, ImportParams};
 use acpx_core::store::import_acpx::{HeldSession, ImportMode, NpmSessions};
 use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::host_locator::{HostLocator, block_on};
 use super::host_session::HostSession;
 use super::lookup::{ScopeDirectories, abbreviates};
@@ -107,19 +110,31 @@ pub(crate) async fn take(
     mode: ImportMode,
     session: &mut HostSession<'_>,
 ) -> Result<ImportMeta, CliError> {
+    let dry_run = mode == ImportMode::DryRun;
+    let params = ImportParams { directory: directory.to_owned(), dry_run, agents: agents.to_owned() };
+    let alone = async || alone(locator, directory, agents, mode).await;
+    by_host_or_alone(locator, session, "_acpx/import", &params, alone).await
+}
+
+/// Calls a method of the running host or, without one, does the same under the host's lock. It starts no host.
+pub(crate) async fn by_host_or_alone<T: DeserializeOwned>(
+    locator: &HostLocator,
+    session: &mut HostSession<'_>,
+    method: &'static str,
+    params: &impl Serialize,
+    alone: impl AsyncFn() -> Result<T, CliError>,
+) -> Result<T, CliError> {
     let deadline = Instant::now() + TAKEOVER_TIMEOUT;
     loop {
         let imported = session.retry_on_lost_host(async |session| {
             let Some(mut client) = session.during(locator.running()).await? else { return Ok(None) };
-            let dry_run = mode == ImportMode::DryRun;
-            let params = ImportParams { directory: directory.to_owned(), dry_run, agents: agents.to_owned() };
-            session.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
+            session.call::<T>(&mut client, method, params).await.map(Some)
         });
         if let Some(report) = imported.await? {
             return Ok(report);
         }
         if let Some(_alone) = HostLock::try_take(&locator.paths)? {
-            return alone(locator, directory, agents, mode).await;
+            return alone().await;
         }
         if Instant::now() >= deadline {
             return Err(HostError::Silent { home: locator.paths.home().to_owned() }.into());

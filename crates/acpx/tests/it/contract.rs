@@ -74,7 +74,7 @@ fn type_of(value: &Value) -> &'static str {
 const FOREIGN: [&str; 6] =
     ["id", "sessionId", "runtimeSessionId", "acpSessionId", "recordId", "replacedSessionId"];
 /// Members whose value is an agent's own, passed on as it is.
-const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
+const PASSED_ON: [&str; 6] = ["usage", "acp", "message", "configOptions", "toolCall", "blocks"];
 /// Objects that are about no record.
 const ABOUT_NONE: [&str; 21] = [
     "usage",
@@ -122,7 +122,9 @@ pub(crate) fn check(line: &Value) {
             }
         }
         // A page of an agent's own list.
-        Value::Object(object) if object.get("source").is_some_and(|source| source == "agent") => {
+        Value::Object(object)
+            if object.get("source").is_some_and(|source| source == "agent" || source == "local") =>
+        {
             names(line);
             object["sessions"].as_array().unwrap().iter().for_each(about_a_session);
             validate("agent_sessions", line);

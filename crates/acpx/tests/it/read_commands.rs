@@ -183,3 +183,23 @@ fn a_store_that_cannot_be_read_is_an_error_with_its_code() {
     assert_eq!((&error["data"]["detailCode"], found.code), (&json!("STORE_CORRUPT"), Some(1)), "{error}");
     assert!(error["data"]["hint"].is_string(), "{error}");
 }
+
+#[test]
+fn sessions_read_prints_every_entry_of_the_history_in_full() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let long = "word ".repeat(1000);
+    place.ok(&["demo", &long]);
+    place.ok(&["demo", "second"]);
+    place.ok(&["host", "stop"]);
+    let read = place.json(&["demo", "sessions", "read"]);
+    let text = |index: usize| read["entries"][index]["textPreview"].as_str().unwrap().to_owned();
+    let counts = ["limit", "count", "total"].map(|member| read[member].as_u64().unwrap());
+    assert_eq!((counts, text(0), text(2)), ([0, 4, 4], long.trim().to_owned(), "second".to_owned()));
+    let tail = place.json(&["demo", "sessions", "read", "--tail", "1"]);
+    let counts = ["limit", "count"].map(|member| tail[member].as_u64().unwrap());
+    assert_eq!((counts, &tail["entries"][0]), ([1, 1], &read["entries"][3]));
+    let lines = place.ok(&["--format", "quiet", "demo", "sessions", "read"]);
+    assert_eq!(lines.lines().next(), Some(long.trim()));
+    assert_eq!(place.processes(), [0; 0]);
+}

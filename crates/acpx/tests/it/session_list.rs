@@ -101,3 +101,29 @@ fn session_table_on_a_terminal_has_this_directory_first_and_short_ids() {
     let rows = table(80, &["--agent", "./none", "sessions"]);
     assert_eq!(rows, ["No sessions. Start one: acpx --agent ./none 'your prompt'"]);
 }
+
+#[test]
+fn pages_of_the_session_list_have_every_session_once() {
+    let place = Place::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        place.ok(&["demo", "sessions", "new", "--name", name]);
+    }
+    let (mut cursor, mut names, mut sizes) = ("start".to_owned(), Vec::new(), Vec::new());
+    loop {
+        let page = place.json(&["sessions", "list", "--limit", "2", "--cursor", &cursor]);
+        crate::contract::validate("agent_sessions", &page);
+        let sessions = page["sessions"].as_array().unwrap();
+        sizes.push(sessions.len());
+        names.extend(sessions.iter().map(|row| row["name"].as_str().unwrap().to_owned()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = next.to_owned();
+    }
+    assert_eq!((names.concat(), sizes), ("edcba".to_owned(), vec![2, 2, 1]));
+    let text = place.ok(&["sessions", "list", "--cursor", "start", "--limit", "4"]);
+    let last = text.lines().last().unwrap();
+    let next = last.strip_prefix("Next cursor: ").unwrap();
+    let rest = place.ok(&["sessions", "list", "--cursor", next]);
+    assert!(rest.lines().count() == 1 && rest.contains("\ta\t"), "{rest}");
+    let wrong = place.acpx(&["sessions", "list", "--cursor", "7"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--cursor start"), "{wrong:?}");
+}

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 pub use attach::replay::{CursorError, RecordEvents};
-pub use process::import::import_alone;
+pub use process::import::{import_alone, import_archive_alone};
 pub use process::run::{HostSetup, RunError, run};
 pub use session::queue::open_prompts;
 pub use session::title::title;

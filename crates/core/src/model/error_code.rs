@@ -234,6 +234,19 @@ error_codes! {
 
     // The store and the import.
     HeldByNpmAcpx "HELD_BY_NPM_ACPX" Runtime retry;
+    AgentMismatch "AGENT_MISMATCH" Usage
+        => "choose the agent, as in acpx AGENT sessions import FILE; a file cannot name a command to run";
+    ArchiveNotRead "ARCHIVE_NOT_READ" Usage => "check the path; an archive is a regular file that you can read";
+    ExportNotWritten "EXPORT_NOT_WRITTEN" Runtime
+        => "choose another file with --output, in a directory that you may write to";
+    InvalidArchive "INVALID_ARCHIVE" Usage
+        => "export the session again, with sessions export of acpx or npm acpx; nothing was imported";
+    SessionProviderExists "SESSION_PROVIDER_EXISTS" Usage
+        => "continue that session; to replace it by the archive, delete it first with acpx sessions delete ID";
+    SessionScopeExists "SESSION_SCOPE_EXISTS" Usage
+        => "import it under another name with --name, or for another directory with --cwd";
+    UnsupportedFormatVersion "UNSUPPORTED_FORMAT_VERSION" Usage
+        => "use the program that wrote it, or a newer acpx; nothing was imported";
     ImportDirectory "IMPORT_DIRECTORY" Runtime
         => "name the sessions directory of npm acpx, usually ~/.acpx/sessions";
     LeaseLost "LEASE_LOST" Runtime => "the other host continues the session";

@@ -39,15 +39,11 @@ pub enum Direction {
     Ours,
 }
 
-impl Direction {
-    /// Its name in events as clients see them.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FromAgent => "from_agent",
-            Self::ToAgent => "to_agent",
-            Self::Ours => "ours",
-        }
-    }
+stable_names! {
+    Direction:
+    FromAgent = "from_agent",
+    ToAgent = "to_agent",
+    Ours = "ours",
 }
 
 /// What sort of line an event is; enough to find the ones a reader wants without parsing the rest.
@@ -63,6 +59,15 @@ pub enum EventKind {
     Response,
     /// A fact of ours.
     Fact,
+}
+
+stable_names! {
+    EventKind:
+    Update = "update",
+    Notification = "notification",
+    Request = "request",
+    Response = "response",
+    Fact = "fact",
 }
 
 /// A fact of ours about the session, stored among its lines. Readers of the raw stream see its JSON.
@@ -356,6 +361,17 @@ mod tests {
         let started = Fact::TurnStarted { turn: 1, request_id: "agent_ended".into(), client: None };
         assert_eq!([fact(&started), fact(&Fact::Closed {})], [true; 2]);
         assert!(event(EventKind::Notification, Fact::AgentAway {}.to_body()).is_use());
+    }
+
+    #[test]
+    fn directions_and_kinds_are_read_as_they_are_written() {
+        for direction in Direction::ALL {
+            assert_eq!(Direction::parse(direction.as_str()), Some(direction));
+        }
+        for kind in EventKind::ALL {
+            assert_eq!(EventKind::parse(kind.as_str()), Some(kind));
+        }
+        assert_eq!((Direction::parse("update"), EventKind::parse("ours")), (None, None));
     }
 
     #[test]

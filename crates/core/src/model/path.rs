@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An absolute path, stored byte for byte as first given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,6 +49,12 @@ impl AbsolutePath {
 impl fmt::Display for AbsolutePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for AbsolutePath {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(source)?).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,8 +1,10 @@
-//! The params and the result of `_acpx/import`.
+//! The params and the results of `_acpx/import` and `_acpx/import_archive`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::model::{AbsolutePath, SessionIdentity};
 
 /// Looks up the name of an agent by its command line.
 pub(crate) type AgentNames = fn(&[String]) -> Option<String>;
@@ -84,4 +86,37 @@ pub struct FileMeta {
     pub file: String,
     /// The reason.
     pub reason: String,
+}
+
+/// The params of `_acpx/import_archive`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArchiveParams {
+    /// The archive's file.
+    pub archive: PathBuf,
+    /// The name of the session's agent; absent for a command line without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The agent's command line: the program and its arguments.
+    pub argv: Vec<String>,
+    /// The session's directory.
+    pub cwd: AbsolutePath,
+    /// The session's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The result of `_acpx/import_archive`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArchiveMeta {
+    /// The ids of the new record.
+    #[serde(flatten)]
+    pub identity: SessionIdentity,
+    /// How many turns it has.
+    pub turns: u64,
+    /// How many events it has.
+    pub events: u64,
+    /// Notes for the user.
+    pub notes: Vec<String>,
 }

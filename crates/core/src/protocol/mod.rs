@@ -16,7 +16,9 @@ pub(crate) mod watched_event;
 pub use host_error::HostError;
 pub use host_message::HostMessage;
 pub(crate) use import_params::AgentNames;
-pub use import_params::{ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta};
+pub use import_params::{
+    ArchiveMeta, ArchiveParams, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
+};
 pub use pending_requests::{
     AnswerParams, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
 };

@@ -9,6 +9,7 @@ use crate::acp::client_error;
 use crate::engine::SessionError;
 use crate::model::{AgentError, ErrorCode, RecordId, Turn, TurnError};
 use crate::store::StoreError;
+use crate::store::archive::ArchiveError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
@@ -203,6 +204,17 @@ pub(crate) fn not_kept(error: StoreError) -> CallError {
 pub(crate) fn not_imported(error: &ImportError) -> CallError {
     let fault = ErrorMeta::new(error.code(), error.hint());
     forwarded(RpcError::INTERNAL, with_causes(error), fault)
+}
+
+/// The response to an archive that was not imported.
+pub(crate) fn archive_not_imported(error: ArchiveError) -> CallError {
+    match error {
+        ArchiveError::Store(error) => not_kept(error),
+        other => {
+            let fault = ErrorMeta::new(other.code(), other.hint());
+            forwarded(RpcError::INVALID_PARAMS, with_causes(&other), fault)
+        }
+    }
 }
 
 /// To a client, our record is the session, so a missing record is an unknown session.

@@ -127,6 +127,13 @@ pub enum StoreError {
     /// A change would remove or rewrite a row of a lineage.
     #[error("the lineage of the record {0} may only grow")]
     LineageRewritten(RecordId),
+    /// What was to be written with a new record could not be read to its end.
+    #[error("cannot import the session")]
+    Import {
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The store was opened read-only.
     #[error("the store {} is open for reading only", path.display())]
     ReadOnly {
@@ -146,6 +153,7 @@ impl StoreError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Open { .. } => ErrorCode::StoreNotOpened,
+            Self::Import { .. } => ErrorCode::InvalidArchive,
             Self::Locked { .. } => ErrorCode::StoreLocked,
             Self::Corrupt { .. } => ErrorCode::StoreCorrupt,
             Self::Older { .. } => ErrorCode::StoreOlder,

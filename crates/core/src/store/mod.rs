@@ -6,6 +6,7 @@
 //! survives a crash of the process; a synced one survives a crash of the machine.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::model::{
     RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage, Spending, Timestamp, Turn, TurnId,
 };
 
+pub mod archive;
 mod error;
 pub(crate) mod file_system;
 pub mod import_acpx;
@@ -117,6 +119,13 @@ pub enum Change {
         /// The protocol version to request.
         protocol: ProtocolVersion,
     },
+}
+
+/// The first changes of a record that are too many for the memory. They are read while they are written, and may be
+/// read more than once.
+pub(crate) trait ChangeSource: std::fmt::Debug + Send + Sync {
+    /// Calls `each` with every batch, in order, until it breaks. This blocks.
+    fn for_each(&self, each: &mut dyn FnMut(&[Change]) -> ControlFlow<()>) -> Result<(), StoreError>;
 }
 
 /// The changes to one record.

@@ -1,6 +1,4 @@
-//! `acpx sessions history`: shows the last entries of an open or closed session.
-
-use std::num::NonZeroUsize;
+//! `acpx sessions history` shows the last entries of an open or closed session, and `sessions read` all of them in full.
 
 use acpx_core::home::listens;
 use acpx_core::host::RecordEvents;
@@ -8,7 +6,7 @@ use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
 use crate::error::CliError;
-use crate::output::{Console, History, history};
+use crate::output::{Console, History, HistoryPart, history};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{RecordLookup, agent_lives};
 use crate::session::settings::CommandSettings;
@@ -16,13 +14,13 @@ use crate::session::settings::CommandSettings;
 /// How many events are read at a time.
 const PAGE: usize = 4096;
 
-/// Shows the last entries of the selected session.
-pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(), CliError> {
+/// Shows a part of the selected session.
+pub(crate) fn run(settings: &CommandSettings, part: HistoryPart) -> Result<(), CliError> {
     block_on(async {
         let lookup = RecordLookup::open()?;
-        let (record, _) = lookup.need(settings, "history").await?;
+        let (record, _) = lookup.need(settings, part.verb()).await?;
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
-        let mut conversation = last_entries(&*store, &record, &events, limit.get()).await?;
+        let mut conversation = last_entries(&*store, &record, &events, part).await?;
         // Turns that were sent by a dead host, or to a dead agent, are interrupted.
         let paths = HostLocator::of_environment()?.paths;
         for (turn, at) in
@@ -31,7 +29,7 @@ pub(crate) fn run(settings: &CommandSettings, limit: NonZeroUsize) -> Result<(),
             conversation.add_interrupted(turn, at);
         }
         let mut console = Console::of_program(settings.mode);
-        Ok(history(&record.identity(), &conversation, limit.get(), &mut console)?)
+        Ok(history(&record.identity(), &conversation, part, &mut console)?)
     })
 }
 
@@ -41,11 +39,12 @@ async fn last_entries(
     store: &dyn Store,
     record: &Record,
     events: &RecordEvents,
-    limit: usize,
+    part: HistoryPart,
 ) -> Result<History, CliError> {
+    let limit = part.limit();
     let mut turns = limit as u64;
     loop {
-        let start = events.last_turns(turns).await?;
+        let start = if limit == 0 { Seq::FIRST } else { events.last_turns(turns).await? };
         let mut conversation = History::of(record.id.clone(), start);
         let mut from = start;
         loop {
@@ -61,7 +60,7 @@ async fn last_entries(
                 conversation.add_unsent(&turn);
             }
         }
-        if start == Seq::FIRST || conversation.last(limit).0.len() >= limit {
+        if start == Seq::FIRST || conversation.entries(part).0.len() >= limit {
             return Ok(conversation);
         }
         turns = turns.saturating_mul(4);

@@ -6,19 +6,21 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use acpx_core::host::title;
-use acpx_core::model::{AbsolutePath, DirectoryNames, Record, Timestamp};
+use acpx_core::model::{AbsolutePath, DirectoryNames, Record, RecordId, Timestamp};
 use acpx_core::store::{RecordFilter, Store, real_path, real_path_or_written};
 use acpx_core::wire::since_1970;
 
-use crate::cli::{AgentChoice, CliOptions, Format, ListArgs};
+use crate::cli::{AgentChoice, CliOptions, Format, ListArgs, UsageError};
 use crate::error::CliError;
-use crate::output::{Console, ListRow, ListedState, SessionRow, TableView, list, sessions_on_terminal};
+use crate::output::{
+    Console, ListRow, ListedState, SessionRow, TableView, list, list_page, sessions_on_terminal,
+};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
 use crate::session::states::SessionStates;
 
-/// How many sessions a terminal shows at most, unless a limit is given.
+/// How many sessions a terminal or a page shows at most, unless a limit is given.
 const PAGE: usize = 50;
 
 /// Lists the stored sessions.
@@ -30,13 +32,23 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, args: &ListA
     };
     let limit = args.limit.map(NonZeroUsize::get);
     let mut console = Console::of_program(settings.mode);
+    if let Some(cursor) = &args.cursor {
+        let (records, next) =
+            block_on(listed_page(&filter, cursor, limit.unwrap_or(PAGE), settings.mode.format))?;
+        return Ok(list_page(&rows(&records), next.as_deref(), &mut console)?);
+    }
     if settings.mode.is_text_on_terminal() {
         return block_on(on_terminal(settings, &filter, limit.unwrap_or(PAGE), &mut console));
     }
     let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX), settings.mode.format))?;
-    let rows: Vec<ListRow<'_>> =
-        records.iter().map(|(record, state)| ListRow::Kept(record, *state)).collect();
-    Ok(list(&rows, &mut console)?)
+    Ok(list(&rows(&records), &mut console)?)
+}
+
+/// A record with what it is doing, for JSON.
+type ListedRecord = (Record, Option<ListedState>);
+
+fn rows(records: &[ListedRecord]) -> Vec<ListRow<'_>> {
+    records.iter().map(|(record, state)| ListRow::Kept(record, *state)).collect()
 }
 
 /// The stored records, each with its title, and with what it is doing for JSON, the only format that has it.
@@ -44,11 +56,48 @@ pub(super) async fn listed(
     filter: &RecordFilter,
     limit: usize,
     format: Format,
-) -> Result<Vec<(Record, Option<ListedState>)>, CliError> {
+) -> Result<Vec<ListedRecord>, CliError> {
+    // All at once: a record that changes between two pages would be on neither.
+    listed_after(filter, None, limit, format).await
+}
+
+/// The position of a page: after this record. A record that changes afterwards moves to the first page.
+type ListPosition = (Timestamp, RecordId);
+
+/// One page of them, and the cursor of the next one if there is one.
+async fn listed_page(
+    filter: &RecordFilter,
+    cursor: &str,
+    limit: usize,
+    format: Format,
+) -> Result<(Vec<ListedRecord>, Option<String>), CliError> {
+    let after = match cursor {
+        "start" => None,
+        cursor => Some(position(cursor).ok_or_else(|| UsageError::ListCursor { cursor: cursor.to_owned() })?),
+    };
+    let mut records = listed_after(filter, after, limit.saturating_add(1), format).await?;
+    let has_more = records.len() > limit;
+    records.truncate(limit);
+    let last = records.last().filter(|_| has_more);
+    let next = last.map(|(record, _)| format!("{}.{}", record.updated_at.as_millis(), record.id));
+    Ok((records, next))
+}
+
+/// Reads a cursor: the time of the last record in milliseconds, and its id.
+fn position(cursor: &str) -> Option<ListPosition> {
+    let (millis, record) = cursor.split_once('.')?;
+    Some((Timestamp::from_millis(millis.parse().ok()?).ok()?, RecordId::new(record).ok()?))
+}
+
+async fn listed_after(
+    filter: &RecordFilter,
+    after: Option<ListPosition>,
+    limit: usize,
+    format: Format,
+) -> Result<Vec<ListedRecord>, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(Vec::new()) };
-    // All at once: a record that changes between two pages would be on neither.
-    let records = store.records(filter.clone(), None, limit).await?;
+    let records = store.records(filter.clone(), after, limit).await?;
     let locator = HostLocator::of_environment()?;
     let states = match format {
         Format::Json => Some(SessionStates::read(store, &locator).await?),

@@ -3,7 +3,9 @@
 pub(super) mod close;
 pub(super) mod delete;
 pub(super) mod ensure;
+pub(super) mod export;
 pub(super) mod history;
+pub(super) mod import;
 pub(super) mod list;
 pub(super) mod migrate;
 pub(super) mod new;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 use super::RunContext;
 use crate::cli::SessionsCommand;
 use crate::error::{CliError, CliExit};
+use crate::output::HistoryPart;
 
 /// Runs a command below `sessions`.
 pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<ExitCode, CliError> {
@@ -32,11 +35,16 @@ pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<
         SessionsCommand::New(args) => new::new(&args, &context.settings()?, options, config.get()?),
         SessionsCommand::Ensure(args) => ensure::run(&args, &context.settings()?, options, config.get()?),
         SessionsCommand::Show => show::run(&context.found()?),
-        SessionsCommand::History(args) => history::run(&context.found()?, args.limit),
+        SessionsCommand::History(args) => history::run(&context.found()?, HistoryPart::Last(args.limit)),
+        SessionsCommand::Read(args) => {
+            history::run(&context.found()?, HistoryPart::Whole { tail: args.tail })
+        }
         SessionsCommand::Replay(replay) => replay::run(&context.found()?, &replay),
         SessionsCommand::Result(args) => return result::run(&context.found()?, &args),
         SessionsCommand::Wait(args) => return wait::run(&context.found()?, &args),
-        SessionsCommand::Watch(args) => watch::run(&context.found()?, args.start.from.as_ref()),
+        SessionsCommand::Watch(args) => {
+            watch::run(&context.found()?, args.start.from.as_ref().or(args.cursor.as_ref()))
+        }
         SessionsCommand::List(list) if list.remote => remote::run(&context.settings_of_any()?, &list),
         SessionsCommand::List(list) => list::run(&context.of_any_agent()?, options, &list),
         SessionsCommand::Close => close::run(&context.found()?),
@@ -46,6 +54,8 @@ pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<
         SessionsCommand::Move => relocate::run(&context.found()?),
         SessionsCommand::Reset(args) => reset::run(&context.settings()?, args.carry_history),
         SessionsCommand::Restore(args) => restore::run(&context.settings()?, args.to),
+        SessionsCommand::Export(args) => export::run(&context.found()?, &args),
+        SessionsCommand::Import(args) => import::run(&context.of_any_agent()?, options, config.get()?, &args),
         SessionsCommand::Migrate(migrate) => return migrate::run(&migrate, options.flags.output, config),
     }?;
     Ok(CliExit::Success.into())

@@ -3,6 +3,10 @@ use acpx_core::model::{Direction, EventKind, LineageIndex};
 use super::*;
 use crate::output::tests::samples::{at, formats, mode, record, written};
 
+fn last(count: usize) -> HistoryPart {
+    HistoryPart::Last(NonZeroUsize::new(count).unwrap())
+}
+
 /// An event of a turn, one second after the previous one.
 fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str) -> Event {
     Event {
@@ -55,7 +59,7 @@ fn said() -> History {
 #[test]
 fn history_entry_has_the_time_of_its_first_event() {
     let identity = record().identity();
-    let [text, quiet, json] = formats(|console| history(&identity, &said(), 20, console).unwrap());
+    let [text, quiet, json] = formats(|console| history(&identity, &said(), last(20), console).unwrap());
     let expected = "\
 session: r1 (4/4 shown)
 2023-11-14T22:13:21.000Z\tuser\tfirst line
@@ -78,7 +82,7 @@ fn turn_that_ended_early_is_marked_after_its_text() {
         let mut history = said();
         let body = format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#);
         history.apply(&event(9, 2, Direction::Ours, EventKind::Fact, &body));
-        history.last(1).0[0].text_preview.clone()
+        history.entries(last(1)).0[0].text_preview.clone()
     };
     let failed = |code: &str| told(&format!(r#""error":{{"code":"{code}","message":"m"}}"#));
     let ends = [
@@ -101,28 +105,30 @@ fn turn_that_ended_early_is_marked_after_its_text() {
     waited.apply(&ended(9, 3));
     waited.apply(&ended(10, 2));
     waited.unsent.insert(TurnId(3), (at(8), "third".to_owned()));
-    let texts: Vec<String> = waited.last(2).0.into_iter().map(|entry| entry.text_preview).collect();
+    let texts: Vec<String> = waited.entries(last(2)).0.into_iter().map(|entry| entry.text_preview).collect();
     assert_eq!(texts, ["[tool:search] [cancelled]", "[not sent] third"]);
     // Its host was killed, and no other host has ended it since.
     let mut left = said();
     left.add_interrupted(TurnId(2), at(8));
-    assert_eq!(left.last(1).0[0].text_preview, "[tool:search] [interrupted]");
+    assert_eq!(left.entries(last(1)).0[0].text_preview, "[tool:search] [interrupted]");
 }
 
 #[test]
 fn the_last_entries_are_shown_and_counted_among_all() {
     let identity = record().identity();
     let (text, more) =
-        written(mode(Format::Text), |console| history(&identity, &said(), 1, console).unwrap());
+        written(mode(Format::Text), |console| history(&identity, &said(), last(1), console).unwrap());
     assert_eq!(text, "session: r1 (1/4 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
     assert_eq!(more, "[acpx] --limit 4 shows all of it\n");
     // How many entries come before the events that were read is not known.
-    let last = History { is_whole: false, ..said() };
-    let (text, more) = written(mode(Format::Text), |console| history(&identity, &last, 1, console).unwrap());
+    let cut = History { is_whole: false, ..said() };
+    let (text, more) =
+        written(mode(Format::Text), |console| history(&identity, &cut, last(1), console).unwrap());
     assert_eq!(text, "session: r1 (last 1 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
     assert_eq!(more, "[acpx] --limit 5 shows more\n");
-    let empty =
-        formats(|console| history(&identity, &History::of(record().id, Seq::FIRST), 5, console).unwrap());
+    let empty = formats(|console| {
+        history(&identity, &History::of(record().id, Seq::FIRST), last(5), console).unwrap()
+    });
     let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
     assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);
 }
@@ -138,9 +144,9 @@ fn truncated_history_entry_is_marked() {
         (format!("a{}b", " ".repeat(PREVIEW_CHARS * 3)), ("a…".to_owned(), true)),
     ];
     for (text, expected) in cases {
-        assert_eq!(OneLine::of(&text).preview(), expected);
+        assert_eq!(OneLine::of(&text, PREVIEW_CHARS).preview(PREVIEW_CHARS), expected);
     }
-    let mut entries = LastEntries { last: VecDeque::new(), limit: 5, total: 0 };
+    let mut entries = LastEntries { last: VecDeque::new(), limit: 5, chars: PREVIEW_CHARS, total: 0 };
     for text in [whole.as_str(), "more", "and more"] {
         entries.add(Role::Assistant, Some(TurnId(1)), at(1), text);
     }
@@ -148,6 +154,11 @@ fn truncated_history_entry_is_marked() {
     let entry = serde_json::json!({"role": "assistant", "timestamp": at(1), "textPreview": format!("{whole}…"),
         "truncated": true, "turn": 1});
     assert_eq!(json, serde_json::json!([entry]));
+    let mut entries = LastEntries { last: VecDeque::new(), limit: usize::MAX, chars: usize::MAX, total: 0 };
+    for text in [whole.as_str(), "and\nmore"] {
+        entries.add(Role::Assistant, Some(TurnId(1)), at(1), text);
+    }
+    assert_eq!(entries.last[0].text_preview, format!("{whole} and more"));
 }
 
 #[test]
@@ -184,7 +195,7 @@ fn tool_call_shows_the_output_of_its_terminal() {
     for (seq, (direction, kind, body)) in (1..).zip(events) {
         history.apply(&event(seq, 1, direction, kind, &body));
     }
-    let (shown, _) = history.last(1);
+    let (shown, _) = history.entries(last(1));
     assert_eq!(shown[0].text_preview, format!("[tool:Run] $ ls -l … {long} [exit code 3]"));
 }
 
@@ -235,7 +246,7 @@ fn client_requests_are_in_their_turns_entry_and_commands_once() {
     for (seq, (direction, kind, body)) in (1..).zip(events) {
         history.apply(&event(seq, 1, direction, kind, &body));
     }
-    let (shown, total) = history.last(9);
+    let (shown, total) = history.entries(last(9));
     let expected = "first [client:fs/write_text_file] /w/a [tool:Run] $ make \
         [client:fs/write_text_file (denied)] /w/b: Permission denied for fs/write_text_file \
         [client:terminal/create] $ ls -l total 0 [exit code 0] [client:fs/read_text_file (not answered)] /w/c";
@@ -268,7 +279,7 @@ fn open_request_is_not_answered_by_a_reply_to_the_next_process() {
                 body: body.into(),
             });
         }
-        history.last(9).0.into_iter().next().map(|entry| entry.text_preview)
+        history.entries(last(9)).0.into_iter().next().map(|entry| entry.text_preview)
     };
     let open = Some("[client:fs/write_text_file (not answered)] /w/a".to_owned());
     for ended in [
@@ -298,7 +309,7 @@ fn oldest_of_many_open_requests_loses_its_outcome() {
         let body = line(id, r#""result":{}"#);
         history.apply(&event(65 + id, id, Direction::ToAgent, EventKind::Response, &body));
     }
-    let told: Vec<String> = history.last(99).0.into_iter().map(|entry| entry.text_preview).collect();
+    let told: Vec<String> = history.entries(last(99)).0.into_iter().map(|entry| entry.text_preview).collect();
     let done = (2..=64).map(|id| format!("[client:fs/write_text_file] /{id}"));
     let expected: Vec<String> = std::iter::once("[client:fs/write_text_file (asked for)] /1".to_owned())
         .chain(done)

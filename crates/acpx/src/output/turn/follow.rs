@@ -55,6 +55,8 @@ struct EventLine<'a> {
     #[serde(flatten)]
     session: &'a SessionIdentity,
     seq: u64,
+    /// For `sessions watch --cursor`: the position after this event.
+    cursor: String,
     at: String,
     direction: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +157,7 @@ impl<'a> EventLine<'a> {
             action: "event",
             session,
             seq: event.seq.0,
+            cursor: format!("seq:{}", event.seq.next()),
             at: event.at.to_string(),
             direction: event.direction.as_str(),
             turn: event.turn.map(|turn| turn.0),

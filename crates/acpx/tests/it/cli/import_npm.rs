@@ -184,6 +184,11 @@ pub(super) fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
     if !home.join(".acpx").exists() {
         std::os::unix::fs::symlink(place.acpx_home(), home.join(".acpx")).unwrap();
     }
+    npm_acpx_at(place, &home, arguments)
+}
+
+/// Runs npm acpx in the place's directory, with a home directory of its own.
+pub(super) fn npm_acpx_at(place: &Place, home: &Path, arguments: &[&str]) -> Done {
     let programs = installed().join("node_modules/.bin");
     assert!(programs.join("acpx").exists(), "{} has no acpx: run .ci/npm-sdk", programs.display());
     let mut command = Command::new(programs.join("node"));
@@ -191,9 +196,9 @@ pub(super) fn npm_acpx(place: &Place, arguments: &[&str]) -> Done {
     Done::of(&mut command)
 }
 
-/// Ends the processes by which npm acpx holds sessions.
-fn end_npm_owners(place: &Place) {
-    for lease in fs::read_dir(place.acpx_home().join("queues")).unwrap() {
+/// Ends the processes by which npm acpx holds sessions of this home.
+pub(super) fn end_npm_owners(home: &Path) {
+    for lease in fs::read_dir(home.join("queues")).unwrap() {
         let lease: Value = serde_json::from_slice(&fs::read(lease.unwrap().path()).unwrap()).unwrap();
         let pid = u32::try_from(lease["pid"].as_u64().unwrap()).unwrap();
         kill_hard(pid);
@@ -234,7 +239,7 @@ fn session_of_real_npm_acpx_continues_with_its_ids_mode_and_option() {
         entry.unwrap().file_name().into_string().unwrap().strip_suffix(".json").map(str::to_owned)
     });
     let record = record.unwrap();
-    end_npm_owners(&place);
+    end_npm_owners(&place.acpx_home());
     let before = received_lines(&argv).len();
     let result = place.json_lines(&["scripted", "prompt", "-s", "x", "two"]).pop().unwrap();
     assert_eq!(
@@ -270,7 +275,7 @@ fn npm_acpx_turns_after_the_import_are_imported_or_reported_as_separate() {
     let npm = |line: &[&str]| {
         let done = npm_acpx(&place, &[&["scripted"], line].concat());
         assert_eq!(done.code, Some(0), "{line:?} {done:?}");
-        end_npm_owners(&place);
+        end_npm_owners(&place.acpx_home());
     };
     let history = || {
         let done = place.acpx(&["scripted", "sessions", "history", "x", "--limit", "100"]);

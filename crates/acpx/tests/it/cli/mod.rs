@@ -1,5 +1,6 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod archive;
 mod backup;
 mod bad_input;
 mod cancel_and_timeouts;

@@ -179,3 +179,20 @@ fn watch_of_a_closed_session_shows_its_events_and_ends() {
     assert_eq!(json, place.json_lines(&["demo", "sessions", "replay", "api"]));
     assert_eq!(place.json(&["host", "status"])["status"], json!("stopped"), "no host was started for it");
 }
+
+#[test]
+fn watch_continues_after_the_cursor_of_an_event() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new", "--name", "api"]);
+    place.ok(&["demo", "-s", "api", "first words"]);
+    place.ok(&["demo", "sessions", "close", "api"]);
+    let all = place.json_lines(&["demo", "sessions", "replay", "api"]);
+    let cursor = all[2]["cursor"].as_str().unwrap();
+    assert_eq!(cursor, "seq:4");
+    let rest = place.json_lines(&["demo", "sessions", "watch", "--name", "api", "--cursor", cursor]);
+    assert_eq!(rest, all[3..]);
+    let last = all.last().unwrap()["cursor"].as_str().unwrap();
+    assert_eq!(place.ok(&["--format", "json", "demo", "sessions", "watch", "api", "--cursor", last]), "");
+    let npm = place.acpx(&["demo", "sessions", "watch", "api", "--cursor", "WyJmYjU0LDFd"]);
+    assert!(npm.code == Some(2) && npm.err.contains("such as seq:12"), "{npm:?}");
+}

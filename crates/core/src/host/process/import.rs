@@ -1,4 +1,4 @@
-//! Imports sessions of npm acpx. Only the holder of the host's lock writes: the host, or a command without a host.
+//! Imports sessions of npm acpx, and archives of sessions. Only the holder of the host's lock writes: the host, or a command without a host.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
-use crate::model::{HostId, ProcessIdentity, RecordId};
+use crate::model::{AgentSpec, HostId, ProcessIdentity, RecordId, SessionName, Timestamp};
 use crate::store::SqliteStore;
+use crate::store::archive::{ArchiveDestination, ArchiveError, ImportedArchive, import_archive};
 use crate::store::import_acpx::{
     ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, ImportedRecord, RecordReservation,
     Reserve, SkipReason, import,
@@ -19,9 +20,11 @@ use crate::store::import_acpx::{
 use crate::host::connection::access::{ClientAccess, UserAction};
 use crate::protocol::acpx_meta::read_params;
 use crate::protocol::import_params::{
-    AgentNames, ConfiguredAgent, FileMeta, ImportMeta, ImportParams, ImportedRecordMeta,
+    AgentNames, ArchiveMeta, ArchiveParams, ConfiguredAgent, FileMeta, ImportMeta, ImportParams,
+    ImportedRecordMeta,
 };
 use crate::protocol::rpc_error;
+use crate::wire::since_1970;
 
 /// Imports sessions into a host's store.
 pub(crate) struct Importer {
@@ -85,6 +88,54 @@ impl Importer {
         let report = import(&self.store, &directory, options).await.map_err(refused)?;
         Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
     }
+}
+
+impl Importer {
+    /// Imports an archive for a client. A confined client may not: the archive names any directory.
+    pub(crate) async fn import_archive(
+        &self,
+        call: &ExtensionCall,
+        access: &ClientAccess,
+    ) -> Result<String, CallError> {
+        let params: ArchiveParams = read_params(call)?;
+        access.check(UserAction::ImportDirectory)?;
+        let _lock = self.one_at_a_time.lock().await;
+        let imported = archive(&self.store, params, self.host.clone()).await;
+        let imported = imported.map_err(rpc_error::archive_not_imported)?;
+        Ok(serde_json::to_string(&imported).expect("a report has only text and numbers"))
+    }
+}
+
+/// Imports an archive without a host. The caller holds the host's lock.
+pub async fn import_archive_alone(
+    store: &SqliteStore,
+    params: ArchiveParams,
+) -> Result<ArchiveMeta, ArchiveError> {
+    archive(store, params, HostId::new("import").expect("the name is not empty")).await
+}
+
+async fn archive(
+    store: &SqliteStore,
+    params: ArchiveParams,
+    host: HostId,
+) -> Result<ArchiveMeta, ArchiveError> {
+    let ArchiveParams { archive, agent, argv, cwd, name } = params;
+    let mut words = argv.into_iter();
+    let spec = AgentSpec::new(words.next().unwrap_or_default(), words);
+    let destination = ArchiveDestination {
+        record: RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty"),
+        agent: match agent {
+            Some(name) => spec.named(name),
+            None => spec,
+        },
+        cwd,
+        name: name.and_then(|name| SessionName::new(&name).ok()),
+        host,
+        at: Timestamp::since_1970(since_1970()),
+    };
+    let ImportedArchive { identity, turns, events, notes } =
+        import_archive(store, &archive, destination).await?;
+    Ok(ArchiveMeta { identity, turns, events, notes })
 }
 
 /// Imports sessions without a host. The caller holds the host's lock.

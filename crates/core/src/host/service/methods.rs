@@ -98,6 +98,10 @@ pub(super) async fn call(
             Some(importer) => importer.import(&client.host.engine, &call, &client.access).await,
             None => Err(CallError::UnknownMethod(call.method)),
         },
+        "_acpx/import_archive" => match &client.host.importer {
+            Some(importer) => importer.import_archive(&call, &client.access).await,
+            None => Err(CallError::UnknownMethod(call.method)),
+        },
         _ => Err(CallError::UnknownMethod(call.method)),
     }
 }

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::transcript::Transcript;
 use crate::model::AcpSessionId;
 
 /// A journal made from messages.
@@ -13,6 +14,14 @@ pub(super) struct MessageJournal {
     pub(super) lines: Vec<String>,
     /// How many messages, or parts of them, have an unknown shape.
     pub(super) unknown: u64,
+}
+
+/// Converts messages into steps of a transcript. Returns the numbers of unknown messages and of unreadable lines.
+pub(super) fn convert(messages: &[Value], session: &AcpSessionId, transcript: &mut Transcript) -> (u64, u64) {
+    let made = journal(messages, session);
+    let unread = made.lines.iter().filter(|line| transcript.convert_line(line).is_err()).count();
+    transcript.finish();
+    (made.unknown, unread as u64)
 }
 
 /// Converts messages to journal lines. A prompt counts as answered if an agent message follows it.

@@ -5,6 +5,7 @@
 //! `docs/guide/importing.md` describes the conversion.
 
 mod answer;
+pub(super) mod archived;
 mod direction;
 mod directory;
 mod import_record;

@@ -30,7 +30,7 @@ const CLOSED: &[&str] = &["closed_at", "closedAt"];
 
 /// A record of npm acpx.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct NpmRecord {
+pub(in crate::store) struct NpmRecord {
     pub(super) id: RecordId,
     pub(super) session: AcpSessionId,
     pub(super) agent_session: Option<AgentSessionId>,
@@ -59,6 +59,11 @@ impl NpmRecord {
     pub(super) fn read(bytes: &[u8], written_at: Timestamp) -> Result<Self, Damage> {
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| Damage::NotJson { line: error.line(), column: error.column() })?;
+        Self::of_value(value, written_at)
+    }
+
+    /// The same from parsed JSON.
+    pub(super) fn of_value(value: Value, written_at: Timestamp) -> Result<Self, Damage> {
         let Value::Object(mut fields) = value else { return Err(Damage::NotAnObject) };
         check_schema(&fields)?;
         let id = text(&fields, RECORD).and_then(|id| RecordId::new(id).ok());

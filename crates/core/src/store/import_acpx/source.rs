@@ -135,13 +135,10 @@ impl ConversationSource {
         if self.has_steps || !batch.is_empty() || messages.is_empty() {
             return;
         }
-        let made = messages::journal(&messages, &self.session);
-        for line in &made.lines {
-            self.damaged += u64::from(self.transcript.convert_line(line).is_err());
-        }
-        self.transcript.finish();
+        let (unknown, unread) = messages::convert(&messages, &self.session, &mut self.transcript);
+        self.damaged += unread;
         batch.extend(self.transcript.drain());
-        self.from_messages = Some(made.unknown);
+        self.from_messages = Some(unknown);
     }
 }
 

@@ -46,8 +46,8 @@ use self::threads::{QUEUE, ReadRequest, WriteConnection};
 pub use self::verify::{StoreProblem, StoreVerification};
 use self::write::WriteOperation;
 use super::{
-    Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
-    StoreFuture, UsageKey, UsageQuery, UsageSum,
+    Append, Change, ChangeSource, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner,
+    Store, StoreError, StoreFuture, UsageKey, UsageQuery, UsageSum,
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, ExchangeCheckpoint, HostId, Record,
@@ -56,6 +56,11 @@ use crate::model::{
 use crate::sync::Lock;
 use write::OpenFiles;
 use write_queue::{WriteQueue, WriteRequest};
+
+/// Parts of a record as its columns have them. Archives have the same JSON.
+pub(super) mod stored_text {
+    pub(in crate::store) use super::rows::{settings, settings_text, usage, usage_text};
+}
 
 /// The longest path that SQLite opens: it reserves 512 bytes, including the name of a companion file.
 const LONGEST_PATH: usize = 500;
@@ -230,6 +235,17 @@ impl SqliteStore {
         files: Vec<ImportedFile>,
     ) -> Result<(), StoreError> {
         self.write(WriteOperation::NoteImports { directory, files }).await.map(drop)
+    }
+
+    /// Stores a new record with changes that are read while they are written, in one transaction.
+    pub(crate) async fn create_from(
+        &self,
+        record: Record,
+        source: Arc<dyn ChangeSource>,
+        host: HostId,
+    ) -> Result<(), StoreError> {
+        let record = Box::new(record);
+        self.write(WriteOperation::CreateFrom { record, source, host }).await.map(drop)
     }
 
     /// Writes to a record.

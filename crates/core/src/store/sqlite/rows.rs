@@ -27,12 +27,12 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
     protocol_value, record, run_values, scope_values, servers_text, start_timeout_value,
 };
-pub(super) use self::settings::settings_text;
+pub(in crate::store) use self::settings::{settings, settings_text};
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, cost_values, limit_values, max_usage, number_unless_none, tool_policy,
     turn, turn_state, unasked, wake_values,
 };
-pub(super) use self::usage::usage_text;
+pub(in crate::store) use self::usage::{usage, usage_text};
 pub(super) use record::restore_error_text;
 
 /// The key of a record in the file.

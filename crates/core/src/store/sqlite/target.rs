@@ -1,5 +1,7 @@
 //! Applies changes to a record's rows and tracks its state.
 
+use std::ops::ControlFlow;
+
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_from_iter};
 
@@ -14,7 +16,7 @@ use crate::model::{
     AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
 };
 use crate::store::progress::RecordProgress;
-use crate::store::{Change, StoreError};
+use crate::store::{Change, ChangeSource, StoreError};
 
 /// A record that is being written.
 pub(super) struct RecordWriter<'a> {
@@ -77,6 +79,16 @@ impl RecordWriter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes the changes of a source, one batch in memory at a time.
+    pub(super) fn write_from(&mut self, source: &dyn ChangeSource) -> Result<(), SqliteFault> {
+        let mut written = Ok(());
+        source.for_each(&mut |changes| {
+            written = self.write_all(changes);
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        written
     }
 
     /// Replaces values of the record's own columns.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
@@ -19,7 +19,7 @@ use super::target::{RecordWriter, write_lineage};
 use super::{cells, ledger, read, rows, scope, write};
 use crate::model::{AgentAnswer, AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::RecordProgress;
-use crate::store::{Append, Change, Durability, Lease, StoreError};
+use crate::store::{Append, Change, ChangeSource, Durability, Lease, StoreError};
 
 /// The limits of a quick append: changes, and bytes of their bodies.
 const QUICK_CHANGES: usize = 8;
@@ -29,6 +29,7 @@ const QUICK_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) enum WriteOperation {
     Create { record: Box<Record>, changes: Vec<Change>, host: HostId },
+    CreateFrom { record: Box<Record>, source: Arc<dyn ChangeSource>, host: HostId },
     Lease { record: RecordId, host: HostId },
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
     AppendBoth { appends: Box<[Append; 2]>, durability: Durability },
@@ -40,7 +41,7 @@ impl WriteOperation {
     /// The durability that the commit must have.
     pub(super) fn durability(&self) -> Durability {
         match self {
-            Self::Create { .. } => Durability::Machine,
+            Self::Create { .. } | Self::CreateFrom { .. } => Durability::Machine,
             // A lost import note only means that its file is examined again, and a lost `initialize` response is
             // requested again.
             Self::Lease { .. } | Self::NoteImports { .. } | Self::StoreAgentAnswer { .. } => {
@@ -80,7 +81,12 @@ impl WriteOperation {
         heads: &mut RecordHeads,
     ) -> Result<Option<Lease>, SqliteFault> {
         match self {
-            Self::Create { record, changes, host } => create(connection, record, changes, host).map(Some),
+            Self::Create { record, changes, host } => {
+                create(connection, record, host, |target| target.write_all(changes)).map(Some)
+            }
+            Self::CreateFrom { record, source, host } => {
+                create(connection, record, host, |target| target.write_from(&**source)).map(Some)
+            }
             Self::Lease { record, host } => {
                 heads.0.remove(record);
                 take_lease(connection, record, host).map(Some)
@@ -103,8 +109,8 @@ impl WriteOperation {
 fn create(
     connection: &Connection,
     record: &Record,
-    changes: &[Change],
     host: &HostId,
+    write: impl FnOnce(&mut RecordWriter<'_>) -> Result<(), SqliteFault>,
 ) -> Result<Lease, SqliteFault> {
     if read::key_of(connection, &record.id)?.is_some() {
         return Err(StoreError::RecordExists(record.id.clone()).into());
@@ -124,7 +130,7 @@ fn create(
         open_turns: 0,
     };
     let mut target = RecordWriter { connection, id: &record.id, standing };
-    target.write_all(changes)?;
+    write(&mut target)?;
     target.write_standing()?;
     Ok(Lease { record: record.id.clone(), generation })
 }

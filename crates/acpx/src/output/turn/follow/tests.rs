@@ -177,7 +177,7 @@ fn a_session_in_json_is_every_event_with_whose_it_is() {
     let out = shown(Format::Json);
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 8);
-    let expected = r#"{"action":"event","acpxRecordId":"r1","acpxSessionId":"s2","seq":2,"at":"2023-11-14T22:13:20.000Z","direction":"ours","turn":1,"message":{"fact":"turn_started","turn":1,"requestId":"q"}}"#;
+    let expected = r#"{"action":"event","acpxRecordId":"r1","acpxSessionId":"s2","seq":2,"cursor":"seq:3","at":"2023-11-14T22:13:20.000Z","direction":"ours","turn":1,"message":{"fact":"turn_started","turn":1,"requestId":"q"}}"#;
     assert_eq!(lines[1], expected);
     assert!(lines.last().is_some_and(|line| !line.contains(r#""turn""#)), "{out}");
 }

@@ -56,7 +56,7 @@ struct StoredReason {
 }
 
 /// Settings as a column value; `None` if there are none.
-pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<String> {
+pub(in crate::store) fn settings_text(settings: &RecordSettings) -> Option<String> {
     if *settings == RecordSettings::default() {
         return None;
     }
@@ -79,7 +79,7 @@ pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<Strin
 }
 
 /// Settings from a column; `None` for a value that no version writes.
-pub(super) fn settings(text: &str) -> Option<RecordSettings> {
+pub(in crate::store) fn settings(text: &str) -> Option<RecordSettings> {
     let SettingsColumn { wished, shown, unmet, setup } = serde_json::from_str(text).ok()?;
     let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());
     let wished =

@@ -22,14 +22,14 @@ struct CostColumn {
 }
 
 /// A usage as a column value.
-pub(in super::super) fn usage_text(usage: Option<&SessionUsage>) -> Option<String> {
+pub(in crate::store) fn usage_text(usage: Option<&SessionUsage>) -> Option<String> {
     let SessionUsage { used, size, cost } = usage?.clone();
     let cost = cost.map(|Cost { amount, currency }| CostColumn { amount, currency });
     Some(serde_json::to_string(&UsageColumn { used, size, cost }).expect("numbers and texts can be written"))
 }
 
 /// The usage in a column.
-pub(super) fn usage(text: &str) -> Option<SessionUsage> {
+pub(in crate::store) fn usage(text: &str) -> Option<SessionUsage> {
     let UsageColumn { used, size, cost } = serde_json::from_str(text).ok()?;
     let cost = cost.map(|CostColumn { amount, currency }| Cost { amount, currency });
     Some(SessionUsage { used, size, cost })

@@ -1,0 +1,156 @@
+//! `acpx sessions export`: writes a session as an archive, as Markdown, HTML or JSON. It reads the store and starts
+//! nothing. A file is written beside its place and renamed, so that it is there whole or not at all.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use acpx_core::model::{Event, Record, Seq, Timestamp, TurnId};
+use acpx_core::store::Store;
+use acpx_core::wire::since_1970;
+
+use crate::cli::{ExportArgs, ExportFormat};
+use crate::error::{CliError, system_words};
+use crate::output::{ArchiveWriter, Console, DocumentKind, Section, Sections, document, exported};
+use crate::session::host_locator::block_on;
+use crate::session::lookup::RecordLookup;
+use crate::session::settings::CommandSettings;
+
+/// How many events are read at a time.
+const PAGE: usize = 1024;
+
+/// Exports the selected session.
+pub(crate) fn run(settings: &CommandSettings, args: &ExportArgs) -> Result<(), CliError> {
+    block_on(async {
+        let lookup = RecordLookup::open()?;
+        let (record, store) = lookup.need(settings, "export").await?;
+        let export = Export { store, record: &record, format: args.r#as };
+        let mut console = Console::of_program(settings.mode);
+        let Some(output) = &args.output else {
+            export.write(&mut console.out).await?;
+            return Ok(console.flush()?);
+        };
+        let path = settings.cwd.as_path().join(output);
+        let not_written =
+            |error: io::Error| CliError::ExportFile { path: path.clone(), reason: system_words(&error) };
+        let target = new_file(&path).map_err(not_written)?;
+        let mut file = BufWriter::new(target);
+        export.write(&mut file).await?;
+        let target = file.into_inner().map_err(|error| not_written(error.into_error()))?;
+        target.as_file().sync_all().map_err(not_written)?;
+        target.persist(&path).map_err(|error| not_written(error.error))?;
+        Ok(exported(&record.identity(), &path, &mut console)?)
+    })
+}
+
+/// A new private file next to the place that it gets. What is there already must be a regular file.
+fn new_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => return Err(io::Error::other("it is a directory")),
+        Ok(found) if !found.is_file() => {
+            return Err(io::Error::other("it is there and is not a regular file"));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .prefix(".acpx-export-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(directory)
+}
+
+/// A session that is exported.
+struct Export<'a> {
+    store: &'a dyn Store,
+    record: &'a Record,
+    format: ExportFormat,
+}
+
+impl Export<'_> {
+    async fn write(&self, out: &mut dyn Write) -> Result<(), CliError> {
+        match self.format {
+            ExportFormat::Archive => self.archive(out).await,
+            ExportFormat::Markdown => self.document(DocumentKind::Markdown, out).await,
+            ExportFormat::Html => self.document(DocumentKind::Html, out).await,
+            ExportFormat::Json => self.document(DocumentKind::Json, out).await,
+        }
+    }
+
+    async fn document(&self, kind: DocumentKind, out: &mut dyn Write) -> Result<(), CliError> {
+        let mut document = document(kind);
+        document.begin(self.record, out)?;
+        self.each_section(|section| document.section(&section, out)).await?;
+        Ok(document.end(self.record, out)?)
+    }
+
+    async fn archive(&self, out: &mut dyn Write) -> Result<(), CliError> {
+        let mut archive = ArchiveWriter::default();
+        self.each_section(|section| {
+            archive.section(&section);
+            Ok(())
+        })
+        .await?;
+        let home = std::env::home_dir();
+        archive.begin(self.record, home.as_deref(), Timestamp::since_1970(since_1970()), out)?;
+        for turn in 1..=self.record.last_turn.map_or(0, |turn| turn.0) {
+            if let Some(turn) = self.store.turn_numbered(self.record.id.clone(), TurnId(turn)).await? {
+                archive.turn(&turn, out)?;
+            }
+        }
+        archive.begin_events(out)?;
+        self.each_event(|event| archive.event(event, out)).await?;
+        archive.begin_history(out)?;
+        self.each_event(|event| archive.line(event, out)).await?;
+        Ok(archive.end(out)?)
+    }
+
+    /// The next events that the record had when it was read; empty after the last.
+    async fn page(&self, next: Seq) -> Result<Vec<Event>, CliError> {
+        if Some(next) > self.record.last_seq {
+            return Ok(Vec::new());
+        }
+        let mut page = self.store.events(self.record.id.clone(), next, PAGE).await?;
+        page.retain(|event| Some(event.seq) <= self.record.last_seq);
+        Ok(page)
+    }
+
+    /// Calls `each` with every event that the record had when it was read.
+    async fn each_event(&self, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<(), CliError> {
+        let mut page = self.page(Seq::FIRST).await?;
+        while let Some(last) = page.last().map(|event| event.seq) {
+            page.iter().try_for_each(&mut each)?;
+            page = self.page(last.next()).await?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every section, complete.
+    async fn each_section(&self, mut each: impl FnMut(Section) -> io::Result<()>) -> Result<(), CliError> {
+        let mut sections = Sections::new(self.record.id.clone());
+        let mut page = self.page(Seq::FIRST).await?;
+        while let Some(last) = page.last().map(|event| event.seq) {
+            for event in &page {
+                if let Some(section) = sections.apply(event) {
+                    each(self.complete(section).await?)?;
+                }
+            }
+            page = self.page(last.next()).await?;
+        }
+        match sections.finish() {
+            Some(section) => Ok(each(self.complete(section).await?)?),
+            None => Ok(()),
+        }
+    }
+
+    async fn complete(&self, mut section: Section) -> Result<Section, CliError> {
+        if let Some(turn) = section.turn
+            && let Some(turn) = self.store.turn_numbered(self.record.id.clone(), turn).await?
+        {
+            section.complete(&turn);
+        }
+        Ok(section)
+    }
+}

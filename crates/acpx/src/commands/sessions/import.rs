@@ -1,0 +1,109 @@
+//! `acpx sessions import`: imports an archive of acpx or npm acpx as a new session, through the running host or, without
+//! one, under the host's lock.
+//!
+//! The archive only names its agent. The agent that runs is one of this configuration or a built-in one, or the one that
+//! the user chooses on the command line.
+
+use std::path::{Path, PathBuf};
+
+use acpx_core::host::import_archive_alone;
+use acpx_core::model::{AbsolutePath, AgentSpec, SessionName};
+use acpx_core::protocol::{ArchiveMeta, ArchiveParams, ConfiguredAgent};
+use acpx_core::store::archive::{Archive, ArchiveHead};
+use acpx_core::store::{Access, SqliteStore};
+
+use crate::agents;
+use crate::cli::{CliOptions, ImportArgs, UsageError};
+use crate::config::Config;
+use crate::error::{CliError, system_words};
+use crate::output::{Console, imported};
+use crate::session::host_locator::{HostLocator, block_on};
+use crate::session::host_session::HostSession;
+use crate::session::lookup::{position_of, resolve};
+use crate::session::settings::CommandSettings;
+use crate::session::takeover;
+
+/// Imports the archive.
+pub(crate) fn run(
+    settings: &CommandSettings,
+    options: &CliOptions,
+    config: &Config,
+    args: &ImportArgs,
+) -> Result<(), CliError> {
+    let path = std::path::absolute(&args.archive).map_err(|error| CliError::Directory {
+        path: args.archive.clone(),
+        reason: system_words(&error),
+        flag: "sessions import ARCHIVE",
+    })?;
+    let archive = Archive::open(&path)?;
+    let agent = agent(archive.head(), settings, config)?;
+    let cwd = match &options.flags.cwd {
+        Some(_) => settings.cwd.clone(),
+        None => AbsolutePath::from_path(&directory(archive.head(), std::env::home_dir().as_deref()))?,
+    };
+    let name = name(archive.head(), settings)?;
+    drop(archive);
+    let params = ArchiveParams {
+        archive: path,
+        agent: agent.name.clone(),
+        argv: agent.command(),
+        cwd: cwd.clone(),
+        name: name.map(|name| name.to_string()),
+    };
+    let mut console = Console::of_program(settings.mode);
+    let locator = HostLocator::of_environment()?;
+    let session: ArchiveMeta = block_on(async {
+        let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
+        let alone = async || {
+            let store = SqliteStore::open(&locator.paths.store(), Access::ReadWrite)?;
+            Ok(import_archive_alone(&store, params.clone()).await?)
+        };
+        takeover::by_host_or_alone(&locator, &mut session, "_acpx/import_archive", &params, alone).await
+    })?;
+    Ok(imported(&session, &cwd, &mut console)?)
+}
+
+/// The agent of the new session: the typed one, unless the archive is of another that is known here; or else the one
+/// that the archive names, if it is known here.
+fn agent(head: &ArchiveHead, settings: &CommandSettings, config: &Config) -> Result<AgentSpec, CliError> {
+    let argv = agents::split_line(&head.agent).unwrap_or_default();
+    let by_command = ConfiguredAgent::name_of(&settings.configured_agents, agents::name_of, &argv);
+    let is_known = |name: &String| {
+        agents::is_built_in(name) || config.agent(&agents::canonical(name)).is_ok_and(|agent| agent.is_some())
+    };
+    let known =
+        by_command.or_else(|| head.agent_name.clone().filter(is_known)).map(|name| agents::canonical(&name));
+    let mismatch = |problem: String| CliError::ArchiveAgent { archived: head.agent.clone(), problem };
+    if !settings.agent_is_typed {
+        let name = known.ok_or_else(|| mismatch("which is neither configured nor built in".to_owned()))?;
+        return resolve(&name, config);
+    }
+    let is_same = settings.agent.command() == argv || settings.agent.name == known;
+    if known.is_none() || is_same {
+        return Ok(settings.agent.clone());
+    }
+    Err(mismatch(format!("and not of {}", settings.agent.label())))
+}
+
+/// The directory of the archived session here.
+fn directory(head: &ArchiveHead, home: Option<&Path>) -> PathBuf {
+    match home {
+        Some(home) => home.join(&head.cwd_relative),
+        None => PathBuf::from(&head.cwd_original),
+    }
+}
+
+/// The name of the new session: the typed one, or else the archived one.
+fn name(head: &ArchiveHead, settings: &CommandSettings) -> Result<Option<SessionName>, CliError> {
+    let name = match (&settings.session, &head.name) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(name)) => Some(SessionName::new(name).map_err(UsageError::Name)?),
+        (None, None) => None,
+    };
+    match &name {
+        Some(name) if position_of(name.as_str()).is_some() => {
+            Err(UsageError::ReservedName { name: name.to_string() }.into())
+        }
+        _ => Ok(name),
+    }
+}

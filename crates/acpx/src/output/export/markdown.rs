@@ -1,0 +1,222 @@
+//! Markdown with a heading for each turn. Tool calls and thoughts are folded.
+//!
+//! Text of agents is Markdown too and stays readable as such: its HTML is escaped, and a fence that it leaves open is
+//! closed, so that nothing of it reaches beyond its place.
+
+use std::io::{self, Write};
+
+use acpx_core::acp;
+use acpx_core::model::{MessageKind, Record};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use serde_json::Value;
+
+use super::section::{Item, Section};
+use super::tool::{ToolPart, ToolView, terminal};
+use super::{SectionWriter, end_words, head_rows, heading, time, title, usage_words};
+use crate::output::sanitize::{clean, on_one_line};
+
+/// Writes Markdown.
+#[derive(Debug)]
+pub(super) struct Markdown;
+
+impl SectionWriter for Markdown {
+    fn begin(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "# {}\n", inline(&title(record)))?;
+        for (name, value) in head_rows(record) {
+            writeln!(out, "- {name}: {}", code_span(&value))?;
+        }
+        writeln!(out)
+    }
+
+    fn section(&mut self, section: &Section, out: &mut dyn Write) -> io::Result<()> {
+        let at = section.begun_at.map(|at| format!(" · {}", time(at))).unwrap_or_default();
+        writeln!(out, "## {}{at}\n", heading(section))?;
+        section.items.iter().try_for_each(|item| self::item(item, out))?;
+        match end_words(section) {
+            Some(words) => writeln!(out, "*{}*\n", inline(&words)),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+        match usage_words(record) {
+            Some(words) => writeln!(out, "---\n\nUsage: {}", inline(&words)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
+    match item {
+        Item::Message { kind, text, blocks, .. } => message(*kind, text, blocks, out),
+        Item::Unsent { text, .. } => writeln!(out, "**You**, not sent\n\n{}", quoted(&contained(text))),
+        Item::Tool { fields, terminals, .. } => tool(&ToolView::new(fields, terminals), out),
+        Item::Plan { entries } => {
+            writeln!(out, "**Plan**\n")?;
+            for entry in entries {
+                let mark = match entry.status.as_str() {
+                    "completed" => "x",
+                    _ => " ",
+                };
+                writeln!(out, "- [{mark}] {}", inline(&entry.text))?;
+            }
+            writeln!(out)
+        }
+        Item::Permission { title, outcome, .. } => {
+            writeln!(out, "**Permission** {}: {}\n", inline(title), inline(outcome))
+        }
+        Item::Request { words, terminal: run, .. } => match run {
+            None => writeln!(out, "*{}*\n", inline(words)),
+            Some(run) => {
+                begin_details(&run.command, out)?;
+                part(&terminal(run), out)?;
+                writeln!(out, "</details>\n")
+            }
+        },
+        Item::Reset { words, at } => writeln!(out, "> **{}** ({})\n", inline(words), time(*at)),
+        Item::Note { words, .. } => writeln!(out, "*{}*\n", inline(words)),
+    }
+}
+
+fn message(kind: MessageKind, text: &str, blocks: &[Box<str>], out: &mut dyn Write) -> io::Result<()> {
+    let text = contained(text);
+    match kind {
+        MessageKind::User => writeln!(out, "**You**\n\n{}", quoted(&text))?,
+        MessageKind::Agent => writeln!(out, "**Agent**\n\n{text}\n")?,
+        MessageKind::Thought => {
+            begin_details("Thought", out)?;
+            writeln!(out, "{}</details>\n", quoted(&text))?;
+        }
+    }
+    for block in blocks {
+        let block: Value = serde_json::from_str(block).unwrap_or_default();
+        writeln!(out, "*{}*\n", inline(&acp::block_words(&block)))?;
+    }
+    Ok(())
+}
+
+fn tool(view: &ToolView, out: &mut dyn Write) -> io::Result<()> {
+    let words = [view.kind.as_deref(), view.status.as_deref()];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    begin_details(&format!("{}{words}", view.title), out)?;
+    view.parts.iter().try_for_each(|shown| part(shown, out))?;
+    writeln!(out, "</details>\n")
+}
+
+fn begin_details(summary: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<details>\n<summary>{}</summary>\n", escape(&on_one_line(&clean(summary))))
+}
+
+fn part(part: &ToolPart, out: &mut dyn Write) -> io::Result<()> {
+    match part {
+        ToolPart::Code { label, language, text } => {
+            let label = if *language == "diff" { String::new() } else { format!("{label}:\n\n") };
+            writeln!(out, "{label}{}", fenced(language, text))
+        }
+        ToolPart::Text(text) => writeln!(out, "{}", quoted(&contained(text))),
+        ToolPart::Image(_) => writeln!(out, "*[image]*\n"),
+    }
+}
+
+/// A code block whose fence is longer than any in the text.
+fn fenced(language: &str, text: &str) -> String {
+    let text = clean(text);
+    let fence = "`".repeat(longest_run(&text, '`').max(2) + 1);
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+/// A text as inline code.
+fn code_span(text: &str) -> String {
+    let text = on_one_line(&clean(text));
+    let ticks = "`".repeat(longest_run(&text, '`') + 1);
+    if ticks.len() == 1 { format!("`{text}`") } else { format!("{ticks} {text} {ticks}") }
+}
+
+fn longest_run(text: &str, wanted: char) -> usize {
+    let mut longest = 0;
+    let mut run = 0;
+    for letter in text.chars() {
+        run = if letter == wanted { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+/// A text on one line that means itself in Markdown.
+fn inline(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in on_one_line(&clean(text)).chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' => escaped.extend(['\\', letter]),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Every line of a text in a block quote.
+fn quoted(text: &str) -> String {
+    let mut quote = String::new();
+    for line in text.lines() {
+        quote.push_str(if line.is_empty() { ">" } else { "> " });
+        quote.push_str(line);
+        quote.push('\n');
+    }
+    quote.push('\n');
+    quote
+}
+
+/// Markdown that ends where it ends: its HTML is escaped, and its last fence is closed.
+pub(super) fn contained(text: &str) -> String {
+    // A carriage return ends a line in Markdown, and not in a quote of ours.
+    let text = clean(&text.replace("\r\n", "\n").replace('\r', "\n"));
+    let (mut depth, mut open_fence) = (0_usize, None);
+    let mut html = Vec::new();
+    for (event, range) in Parser::new_ext(&text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                if let (0, Tag::CodeBlock(CodeBlockKind::Fenced(_))) = (depth, &tag) {
+                    open_fence = open_end(&text, range.clone());
+                }
+                depth += 1;
+            }
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Html(_) | Event::InlineHtml(_) => html.push(range),
+            _ => {}
+        }
+    }
+    let mut contained = String::with_capacity(text.len());
+    let mut next = 0;
+    for range in html {
+        contained.push_str(text.get(next..range.start).unwrap_or_default());
+        contained.push_str(&text.get(range.clone()).unwrap_or_default().replace('<', "&lt;"));
+        next = range.end;
+    }
+    contained.push_str(text.get(next..).unwrap_or_default());
+    if let Some(fence) = open_fence {
+        if !contained.ends_with('\n') {
+            contained.push('\n');
+        }
+        contained.push_str(&fence);
+    }
+    contained.trim_end_matches('\n').to_owned()
+}
+
+/// The fence that would close a code block which reaches to the end of the text without one.
+fn open_end(text: &str, block: std::ops::Range<usize>) -> Option<String> {
+    let block_text = text.get(block.clone())?;
+    let begin = block_text.trim_start();
+    let mark = begin.chars().next()?;
+    let fence: String = begin.chars().take_while(|letter| *letter == mark).collect();
+    let last = block_text.lines().skip(1).last().unwrap_or_default().trim();
+    let is_closed = last.chars().count() >= fence.len() && last.chars().all(|letter| letter == mark);
+    (!is_closed && text.get(block.end..)?.trim().is_empty()).then_some(fence)
+}
