@@ -176,38 +176,58 @@ fn quoted(text: &str) -> String {
 
 /// Markdown that ends where it ends: its HTML is escaped, and its last fence is closed.
 pub(super) fn contained(text: &str) -> String {
-    // A carriage return ends a line in Markdown, and not in a quote of ours.
-    let text = clean(&text.replace("\r\n", "\n").replace('\r', "\n"));
-    let (mut depth, mut open_fence) = (0_usize, None);
-    let mut html = Vec::new();
-    for (event, range) in Parser::new_ext(&text, Options::ENABLE_TABLES).into_offset_iter() {
+    // A carriage return ends a line in Markdown, and a tab has another width in a quote of ours.
+    let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', "    ");
+    let mut text = clean(&text);
+    // What follows escaped HTML may be read differently, and be HTML then.
+    for _ in 0..ESCAPES {
+        match without_html(&text) {
+            Some(escaped) => text = escaped,
+            None => break,
+        }
+    }
+    if without_html(&text).is_some() {
+        text = text.replace('<', "&lt;");
+    }
+    let text = text.trim_end_matches('\n');
+    match open_fence(text) {
+        Some(fence) => format!("{text}\n{fence}"),
+        None => text.to_owned(),
+    }
+}
+
+/// How often HTML is looked for, before every `<` is escaped.
+const ESCAPES: usize = 4;
+
+/// The text with its HTML escaped; `None` if it has none.
+fn without_html(text: &str) -> Option<String> {
+    let events = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter();
+    let html = events.filter(|(event, _)| matches!(event, Event::Html(_) | Event::InlineHtml(_)));
+    let (mut escaped, mut next) = (String::new(), 0);
+    for (_, range) in html {
+        escaped.push_str(text.get(next..range.start)?);
+        escaped.push_str(&text.get(range.clone())?.replace('<', "&lt;"));
+        next = range.end;
+    }
+    (next > 0).then(|| escaped + text.get(next..).unwrap_or_default())
+}
+
+/// The fence that closes a code block of the document itself which reaches to the end of the text.
+fn open_fence(text: &str) -> Option<String> {
+    let (mut depth, mut fence) = (0_usize, None);
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         match event {
             Event::Start(tag) => {
                 if let (0, Tag::CodeBlock(CodeBlockKind::Fenced(_))) = (depth, &tag) {
-                    open_fence = open_end(&text, range.clone());
+                    fence = open_end(text, range);
                 }
                 depth += 1;
             }
             Event::End(_) => depth = depth.saturating_sub(1),
-            Event::Html(_) | Event::InlineHtml(_) => html.push(range),
             _ => {}
         }
     }
-    let mut contained = String::with_capacity(text.len());
-    let mut next = 0;
-    for range in html {
-        contained.push_str(text.get(next..range.start).unwrap_or_default());
-        contained.push_str(&text.get(range.clone()).unwrap_or_default().replace('<', "&lt;"));
-        next = range.end;
-    }
-    contained.push_str(text.get(next..).unwrap_or_default());
-    if let Some(fence) = open_fence {
-        if !contained.ends_with('\n') {
-            contained.push('\n');
-        }
-        contained.push_str(&fence);
-    }
-    contained.trim_end_matches('\n').to_owned()
+    fence
 }
 
 /// The fence that would close a code block which reaches to the end of the text without one.

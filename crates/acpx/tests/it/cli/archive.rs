@@ -71,7 +71,8 @@ fn imported_archive_has_every_event_and_continues_in_its_acp_session() {
         if with_host {
             second.ok(&["demo", "sessions", "new"]);
         }
-        let done = second.json(&["sessions", "import", &text(&archive)]);
+        let here = text(second.work());
+        let done = second.json(&["sessions", "import", &text(&archive), "--cwd", &here]);
         assert_eq!(
             (&done["acpxSessionId"], &done["turns"], &done["notes"]),
             (&json!("s1"), &json!(1), &json!([]))

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, ErrorCode, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    LineageReason, LineageRow, McpServerRef, PermissionCount, PermissionPolicy, Record, RecordSettings,
-    RequestId, RestoreError, Seq, SessionInfo, SessionUsage, SetupOptions, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, WakeOptions,
+    LineageReason, LineageRow, McpServerRef, Money, PermissionCount, PermissionPolicy, Record,
+    RecordSettings, RequestId, RestoreError, Seq, SessionInfo, SessionUsage, SetupOptions, StopReason,
+    Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 use crate::store::sqlite::stored_text;
 
@@ -70,11 +70,23 @@ struct TurnObject {
     error: Option<TurnErrorObject>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost: Option<CostObject>,
     #[serde(default, skip_serializing_if = "is_zero")]
     approved: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     rejected: u32,
 }
+
+/// What a turn cost, in billionths of the currency.
+#[derive(Serialize, Deserialize)]
+struct CostObject {
+    nanos: u64,
+    currency: String,
+}
+
+/// The highest cost of a turn that is believed, a million, so that sums of costs stay numbers.
+const MAX_COST: u64 = 1_000_000_000_000_000;
 
 #[derive(Serialize, Deserialize)]
 struct TurnErrorObject {
@@ -151,6 +163,10 @@ pub fn turn_object(turn: &Turn) -> String {
         stop_reason,
         error,
         usage: turn.usage.as_deref().and_then(raw),
+        cost: turn
+            .cost
+            .as_ref()
+            .map(|cost| CostObject { nanos: cost.nanos, currency: cost.currency.to_string() }),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
     };
@@ -249,6 +265,12 @@ pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
         }
         _ => return Err("a turn has either stopReason or error, with endedAt".to_owned()),
     };
+    let cost = match object.cost {
+        Some(CostObject { nanos, .. }) if nanos > MAX_COST => {
+            return Err("the cost of a turn is too high".to_owned());
+        }
+        cost => cost.map(|CostObject { nanos, currency }| Money { nanos, currency: currency.into() }),
+    };
     if !object.prompt.get().starts_with('[') {
         return Err("the prompt of a turn is an array".to_owned());
     }
@@ -263,6 +285,7 @@ pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
         queued_at: object.queued_at,
         state,
         usage: object.usage.map(|usage| usage.get().into()),
+        cost,
         permissions: PermissionCount { approved: object.approved, rejected: object.rejected },
     })
 }
