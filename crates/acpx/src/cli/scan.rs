@@ -8,7 +8,6 @@ use super::ConfiguredNames;
 use super::flags;
 use super::flags::Flag;
 use super::near_verb::NearVerb;
-use super::usage;
 use super::usage::{UsageError, nearest};
 use crate::agents;
 
