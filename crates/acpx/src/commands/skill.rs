@@ -1,12 +1,11 @@
 //! `acpx --skill`: lists, prints and exports the skill that teaches agents to use acpx.
 
-use std::io::{self, Write};
-
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::cli::{SkillAction, UsageError};
 use crate::error::CliError;
+use crate::output;
 
 const ID: &str = "acpx";
 const TEXT: &str = include_str!("../../skills/acpx/SKILL.md");
@@ -23,7 +22,7 @@ To install it for claude in this directory:
 
 /// Does what was asked.
 pub(crate) fn run(action: &SkillAction) -> Result<(), CliError> {
-    let output = match action {
+    let bytes = match action {
         SkillAction::List { json: false } => format!("{ID}\t{}\n", summary()).into_bytes(),
         SkillAction::List { json: true } => {
             let hex: Vec<String> =
@@ -37,8 +36,9 @@ pub(crate) fn run(action: &SkillAction) -> Result<(), CliError> {
         SkillAction::Export(id) => known(id).map(|()| archive())?,
         SkillAction::Help => HELP.as_bytes().to_vec(),
     };
-    let mut out = io::stdout().lock();
-    out.write_all(&output).and_then(|()| out.flush()).map_err(CliError::Output)
+    // The archive of a text is text too.
+    output::print(&String::from_utf8_lossy(&bytes))?;
+    Ok(())
 }
 
 fn known(id: &str) -> Result<(), UsageError> {

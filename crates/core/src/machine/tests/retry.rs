@@ -62,7 +62,7 @@ fn a_prompt_is_retried_only_untouched_and_after_an_internal_error() {
 }
 
 #[test]
-fn a_prompt_that_waits_for_its_retry_keeps_the_queue_and_ends_early() {
+fn a_prompt_that_waits_for_its_retry_holds_the_queue() {
     let waiting = || awaiting_retry(vec![prompt("q")]);
     // A later prompt waits behind it, and the agent is not parked.
     let mut machine = waiting();
