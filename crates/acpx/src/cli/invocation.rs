@@ -6,7 +6,7 @@ use acpx_core::model::{RequestId, SessionName, WakeOptions};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::backup::{BackupArgs, VerifyArgs};
-use super::compare::CompareCommand;
+use super::compare::CompareArgs;
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
@@ -126,6 +126,14 @@ pub(crate) struct ExecCommand {
     /// The options to set before it, with their values.
     pub(crate) options: Vec<(String, String)>,
     pub(crate) exit_by_stop_reason: bool,
+}
+
+/// One prompt for several agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompareCommand {
+    /// The agents by name.
+    pub(crate) agents: Vec<String>,
+    pub(crate) input: PromptWords,
 }
 
 /// A setting to change.
@@ -267,7 +275,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         }
         Verb::Token(command) => CliCommand::Token(command),
         Verb::Host(command) => CliCommand::Host(command),
-        Verb::Compare(args) => CliCommand::Compare(args.read()?),
+        Verb::Compare(args) => CliCommand::Compare(compared(args)?),
         Verb::Config(command) => CliCommand::Config(command),
         Verb::Trust(command) => CliCommand::Trust(command),
         Verb::Backup(args) => CliCommand::Backup(args),
@@ -280,6 +288,19 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         Verb::DemoAgent(args) => CliCommand::DemoAgent(args),
         Verb::RemoteAgent(args) => CliCommand::RemoteAgent(args),
     })
+}
+
+/// The agents and the prompt, which is the last argument unless it comes from a file or after `--`.
+fn compared(args: CompareArgs) -> Result<CompareCommand, UsageError> {
+    let CompareArgs { arguments: mut agents, mut words, file, prompt_file, json: _ } = args;
+    let file = file.or(prompt_file);
+    if file.is_none() && words.is_empty() {
+        words.extend(agents.pop());
+    }
+    if agents.is_empty() {
+        return Err(UsageError::CompareWords);
+    }
+    Ok(CompareCommand { agents, input: PromptWords { words, file, attachments: Vec::new() } })
 }
 
 /// The agent, named before the command or after it, but not both.

@@ -35,13 +35,12 @@ use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
 pub(crate) use self::backup::{BackupArgs, VerifyArgs};
-pub(crate) use self::compare::CompareCommand;
 pub(crate) use self::complete::{Candidate, CompletionKind, CompletionRequest, complete};
 pub(crate) use self::configuration::{ConfigCommand, TrustCommand};
 pub(crate) use self::demo_agent::DemoAgentArgs;
 pub(crate) use self::invocation::{
-    AgentChoice, CliCommand, CliOptions, ExecCommand, Invocation, PromptAttachment, PromptCommand,
-    PromptWords, SetAction, SetCommand, Wait,
+    AgentChoice, CliCommand, CliOptions, CompareCommand, ExecCommand, Invocation, PromptAttachment,
+    PromptCommand, PromptWords, SetAction, SetCommand, Wait,
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::man::page as manual_page;

@@ -623,7 +623,7 @@ fn config_and_trust_without_a_subcommand_show_and_add() {
 }
 
 #[test]
-fn compare_takes_agents_and_a_prompt_from_the_last_word_a_file_or_text() {
+fn compare_takes_its_prompt_from_the_last_word_a_file_or_text() {
     let compare = |line: &[&str]| match invocation(line) {
         Invocation { command: CliCommand::Compare(compare), options } => {
             (compare, options.flags.output.format)
