@@ -39,6 +39,13 @@ fn mistake(line: &[&str]) -> (String, String) {
     }
 }
 
+/// Checks that each line is a usage error with this message and hint.
+fn assert_mistakes(cases: &[(&[&str], &str, &str)]) {
+    for (line, message, hint) in cases {
+        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
+    }
+}
+
 fn prompt_of(line: &[&str]) -> (AgentChoice, Vec<String>) {
     let invocation = invocation(line);
     match invocation.command {
@@ -184,7 +191,6 @@ fn queue_and_cancel_parse_ids_and_filters() {
 
 #[test]
 fn every_verb_parses_with_and_without_an_agent() {
-    const HISTORY: &str = "Sessions(History(HistoryArgs { limit: 3 }))";
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (&["status"], AgentChoice::Default, "Status"),
         (&["claude", "status"], named("claude"), "Status"),
@@ -196,6 +202,22 @@ fn every_verb_parses_with_and_without_an_agent() {
             named("claude"),
             "Usage(UsageArgs { by: Agent, since: Some(Ago(3600s)), until: None, limit: None })",
         ),
+        (&["doctor"], AgentChoice::Default, "Doctor"),
+        (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
+        (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
+        (
+            &["exec", "a", "-f", "-", "b"],
+            AgentChoice::Default,
+            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [], exit_by_stop_reason: false })",
+        ),
+    ];
+    assert_read(cases);
+}
+
+#[test]
+fn every_sessions_verb_parses_with_and_without_an_agent() {
+    const HISTORY: &str = "Sessions(History(HistoryArgs { limit: 3 }))";
+    let cases: &[(&[&str], AgentChoice, &str)] = &[
         (
             &["claude", "sessions"],
             named("claude"),
@@ -231,9 +253,6 @@ fn every_verb_parses_with_and_without_an_agent() {
             named("claude"),
             r#"Sessions(Restore(RestoreArgs { to: "s1" }))"#,
         ),
-        (&["doctor"], AgentChoice::Default, "Doctor"),
-        (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
-        (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
         (&["sessions", "history", "--limit", "3"], AgentChoice::Default, HISTORY),
         (
             &["sessions", "replay", "--from", "turn:2", "--last", "3"],
@@ -250,11 +269,6 @@ fn every_verb_parses_with_and_without_an_agent() {
             &["sessions", "migrate", "old", "--dry-run"],
             AgentChoice::Default,
             "Sessions(Migrate(MigrateArgs { directory: Some(\"old\"), dry_run: true }))",
-        ),
-        (
-            &["exec", "a", "-f", "-", "b"],
-            AgentChoice::Default,
-            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [], exit_by_stop_reason: false })",
         ),
     ];
     assert_read(cases);
@@ -323,41 +337,11 @@ fn assert_read(cases: &[(&[&str], AgentChoice, &str)]) {
 
 #[test]
 fn flags_mean_the_same_at_every_position() {
-    let flags: &[&str] = &[
-        "--format",
-        "json",
-        "--cwd=/w",
-        "-s",
-        "name",
-        "--timeout",
-        "1.5",
-        "--idle-timeout",
-        "0.5",
-        "--ttl",
-        "0",
-        "--deny-all",
-        "--non-interactive-permissions",
-        "wait",
-        "--permission-policy",
-        "p.json",
-        "--protocol",
-        "2",
-        "--auth-policy",
-        "fail",
-        "--model",
-        "opus",
-        "--mcp-config",
-        "m.json",
-        "--add-dir",
-        "/more",
-        "--add-dir=less",
-        "--prompt-retries=2",
-        "--suppress-reads",
-        "--json-strict",
-        "--max-cost",
-        "0.50,4eur/session",
-        "--max-tokens=200k/session",
-    ];
+    let flags = "--format json --cwd=/w -s name --timeout 1.5 --idle-timeout 0.5 --ttl 0 --deny-all \
+        --non-interactive-permissions wait --permission-policy p.json --protocol 2 --auth-policy fail --model opus \
+        --mcp-config m.json --add-dir /more --add-dir=less --prompt-retries=2 --suppress-reads --json-strict \
+        --max-cost 0.50,4eur/session --max-tokens=200k/session";
+    let flags: &[&str] = &flags.split_whitespace().collect::<Vec<_>>();
     let expected = CliOptions {
         agent: named("claude"),
         session: Some(SessionName::new("name").unwrap()),
@@ -559,9 +543,7 @@ fn unknown_word_is_a_usage_error_with_a_suggestion() {
             "leave claude out; to send it to the agent, put it after --",
         ),
     ];
-    for (line, message, hint) in cases {
-        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
-    }
+    assert_mistakes(cases);
 }
 
 #[test]
@@ -635,8 +617,8 @@ fn compare_takes_its_prompt_from_the_last_word_a_file_or_text() {
         input: PromptWords { words: words(prompt), file: file.map(Into::into), attachments: Vec::new() },
     };
     let json = Some(Format::Json);
-    let cases: &[(&[&str], (CompareCommand, Option<Format>))] = &[
-        (&["compare", "claude", "codex", "why?"], (command(&["claude", "codex"], &["why?"], None), None)),
+    let cases = [
+        (&["compare", "claude", "codex", "why?"][..], (command(&["claude", "codex"], &["why?"], None), None)),
         (&["compare", "demo", "--json", "hi"], (command(&["demo"], &["hi"], None), json)),
         (&["--format", "json", "compare", "demo", "hi"], (command(&["demo"], &["hi"], None), json)),
         (&["compare", "a", "b", "--prompt-file", "p"], (command(&["a", "b"], &[], Some("p")), None)),
@@ -644,7 +626,7 @@ fn compare_takes_its_prompt_from_the_last_word_a_file_or_text() {
         (&["compare", "a", "--", "why", "--this"], (command(&["a"], &["why", "--this"], None), None)),
     ];
     for (line, expected) in cases {
-        assert_eq!(compare(line), *expected, "{line:?}");
+        assert_eq!(compare(line), expected, "{line:?}");
     }
     let wanted = "compare needs at least one agent and a prompt";
     assert_eq!(mistake(&["compare", "claude"]).0, wanted);
@@ -799,9 +781,7 @@ fn flag_errors_have_hints() {
             "acpx help host status lists its flags",
         ),
     ];
-    for (line, message, hint) in cases {
-        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
-    }
+    assert_mistakes(cases);
 }
 
 #[test]
@@ -847,6 +827,13 @@ fn invalid_flag_values_are_usage_errors() {
             "the argument '--system-prompt <TEXT>' cannot be used with '--append-system-prompt <TEXT>'",
             "acpx help status lists its flags",
         ),
+    ];
+    assert_mistakes(cases);
+}
+
+#[test]
+fn invalid_flag_values_of_sessions_are_usage_errors() {
+    let cases: &[(&[&str], &str, &str)] = &[
         (
             &["sessions", "new", "--resume-session", " "],
             "invalid value ' ' for '--resume-session <ID>': expected the id of a session of the agent",
@@ -874,9 +861,7 @@ fn invalid_flag_values_are_usage_errors() {
             "acpx help sessions watch lists its flags",
         ),
     ];
-    for (line, message, hint) in cases {
-        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
-    }
+    assert_mistakes(cases);
 }
 
 #[test]

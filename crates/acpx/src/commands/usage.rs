@@ -30,7 +30,7 @@ pub(crate) fn run(
         UsageBy::Session => UsageGroup::Session,
     };
     let agent = (options.agent != AgentChoice::Default).then(|| settings.agent.key());
-    let since = args.since.map(|since| first_moment(since));
+    let since = args.since.map(first_moment);
     let until = args.until.map(end_of);
     let page = settings.mode.is_text_on_terminal().then_some(PAGE);
     let limit = args.limit.map(Into::into).or(page);

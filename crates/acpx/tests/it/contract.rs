@@ -107,7 +107,9 @@ pub(crate) fn check(line: &Value) {
     match line {
         // The rows of a comparison are those of npm acpx.
         Value::Array(rows) if rows.iter().all(|row| row.get("wall_ms").is_some()) && !rows.is_empty() => {
-            rows.iter().for_each(|row| validate("compare", row));
+            for row in rows {
+                validate("compare", row);
+            }
         }
         Value::Array(rows) => {
             rows.iter().for_each(about_a_session);

@@ -104,7 +104,7 @@ impl Export<'_> {
         self.each_event(|event| archive.event(event, out)).await?;
         archive.begin_history(out)?;
         self.each_event(|event| archive.line(event, out)).await?;
-        Ok(archive.end(out)?)
+        Ok(ArchiveWriter::end(out)?)
     }
 
     /// The next events that the record had when it was read; empty after the last.

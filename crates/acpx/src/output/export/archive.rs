@@ -76,7 +76,7 @@ impl ArchiveWriter {
     }
 
     /// Ends the archive.
-    pub(crate) fn end(self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn end(out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "]}}")
     }
 

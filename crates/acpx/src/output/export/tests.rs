@@ -56,7 +56,9 @@ fn image(mime_type: &str) -> Box<str> {
 fn written(kind: DocumentKind, sections: &[Section]) -> String {
     let (mut out, mut writer, record) = (Vec::new(), document(kind), record());
     writer.begin(&record, &mut out).unwrap();
-    sections.iter().for_each(|section| writer.section(section, &mut out).unwrap());
+    for section in sections {
+        writer.section(section, &mut out).unwrap();
+    }
     writer.end(&record, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

@@ -127,7 +127,7 @@ fn the_last_entries_are_shown_and_counted_among_all() {
     assert_eq!(text, "session: r1 (last 1 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
     assert_eq!(more, "[acpx] --limit 5 shows more\n");
     let empty = formats(|console| {
-        history(&identity, &History::of(record().id, Seq::FIRST), last(5), console).unwrap()
+        history(&identity, &History::of(record().id, Seq::FIRST), last(5), console).unwrap();
     });
     let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
     assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);

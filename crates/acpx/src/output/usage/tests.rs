@@ -13,7 +13,9 @@ fn sum(turns: &[(&str, Option<(f64, &str)>)]) -> UsageSum {
 
 fn report(by: UsageBy, rows: Vec<(UsageLabel, UsageSum)>) -> UsageReport {
     let mut total = UsageSum::default();
-    rows.iter().for_each(|(_, sum)| total.add(sum.clone()));
+    for (_, sum) in &rows {
+        total.add(sum.clone());
+    }
     let rows = rows.into_iter().map(|(label, sum)| UsageRow { label, sum }).collect();
     UsageReport { by, since: None, until: None, rows, left_out: 0, total }
 }

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use super::import_npm::{end_npm_owners, npm_acpx_at};
 use crate::acpx::{Place, text};
 
+/// A change to an archive.
+type Edit<'a> = &'a dyn Fn(&mut Value);
+
 /// An agent that keeps its sessions: any load succeeds.
 fn script() -> Script {
     let turn = Script::new()
@@ -177,13 +180,13 @@ fn damaged_archive_is_refused_with_its_place_and_nothing_is_imported() {
     first.ok(&["host", "stop"]);
     let second = other(&argv);
     let whole: Value = serde_json::from_str(&fs::read_to_string(&archive).unwrap()).unwrap();
-    let damaged = |edit: &dyn Fn(&mut Value)| {
+    let damaged = |edit: Edit<'_>| {
         let mut archive = whole.clone();
         edit(&mut archive);
         fs::write(second.work().join("x.json"), archive.to_string()).unwrap();
         refused(&second, &["sessions", "import", "x.json"])
     };
-    let cases: [(&dyn Fn(&mut Value), &str, &str); 8] = [
+    let cases: [(Edit<'_>, &str, &str); 8] = [
         (&|archive| archive["format_version"] = json!(2), "UNSUPPORTED_FORMAT_VERSION", "format_version 2"),
         (
             &|archive| drop(archive.as_object_mut().unwrap().remove("history")),

@@ -34,12 +34,12 @@ fn prompt_retries_send_a_refused_prompt_again_as_in_npm_acpx() {
     let npm = |errors: &[Value]| run(&|place| npm_acpx(place, &line), errors);
     let notice = "[acpx] prompt failed (Internal error), retrying in 1000ms (attempt 1/1)\n";
     let retried = (Some(0), "hello\n".to_owned(), 2, notice.to_owned());
-    assert_eq!(ours(&[internal.clone()]), retried);
+    assert_eq!(ours(std::slice::from_ref(&internal)), retried);
     // npm acpx reports it in text alone.
-    assert_eq!(npm(&[internal.clone()]), (retried.0, retried.1, retried.2, String::new()));
+    assert_eq!(npm(std::slice::from_ref(&internal)), (retried.0, retried.1, retried.2, String::new()));
     // An error that does not pass is not retried.
     let invalid = json!({ "code": -32602, "message": "Invalid params" });
-    let (code, _, count, _) = ours(&[invalid.clone()]);
+    let (code, _, count, _) = ours(std::slice::from_ref(&invalid));
     assert_eq!((code, count), (Some(1), 1));
     let (code, _, count, _) = npm(&[invalid]);
     assert_eq!((code, count), (Some(1), 1));

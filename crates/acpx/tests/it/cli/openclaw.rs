@@ -1,4 +1,4 @@
-//! The command lines with which OpenClaw drives acpx, in its order, with the exit codes and the JSON members it reads.
+//! The command lines with which `OpenClaw` drives acpx, in its order, with the exit codes and the JSON members it reads.
 
 use acpx_testkit::Script;
 use serde_json::{Value, json};
