@@ -12,7 +12,7 @@ use acpx_core::host::{CursorError, RunError};
 use acpx_core::model::{AgentError, AgentSpec, ErrorClass, ErrorCode, PathProblem, SessionIdentity};
 use acpx_core::protocol::HostError;
 use acpx_core::store::StoreError;
-use acpx_core::store::archive::ArchiveError;
+use acpx_core::store::archive::ImportArchiveError;
 use acpx_core::store::import_acpx::ImportError;
 
 use crate::agents;
@@ -176,7 +176,7 @@ pub(crate) enum CliError {
     Import(#[from] ImportError),
     /// An archive was not imported.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] ImportArchiveError),
     /// The archive is of an agent that is unknown here, or not the one on the command line.
     #[error("the archive is of the agent {archived:?}, {problem}")]
     ArchiveAgent {

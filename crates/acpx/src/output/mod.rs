@@ -65,7 +65,7 @@ pub(crate) use self::diff::{Detail, unified as unified_diff};
 pub(crate) use self::doctor::{DoctorSummary, Finding, Level, finding, verdict};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
-pub(crate) use self::export::{ArchiveWriter, DocumentKind, Section, Sections, document};
+pub(crate) use self::export::{ArchiveWriter, ConversationSection, DocumentKind, Sections, document};
 pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, HistoryPart, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};

@@ -9,7 +9,7 @@ use crate::acp::client_error;
 use crate::engine::SessionError;
 use crate::model::{AgentError, ErrorCode, RecordId, Turn, TurnError};
 use crate::store::StoreError;
-use crate::store::archive::ArchiveError;
+use crate::store::archive::ImportArchiveError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
@@ -207,9 +207,9 @@ pub(crate) fn not_imported(error: &ImportError) -> CallError {
 }
 
 /// The response to an archive that was not imported.
-pub(crate) fn archive_not_imported(error: ArchiveError) -> CallError {
+pub(crate) fn archive_not_imported(error: ImportArchiveError) -> CallError {
     match error {
-        ArchiveError::Store(error) => not_kept(error),
+        ImportArchiveError::Store(error) => not_kept(error),
         other => {
             let fault = ErrorMeta::new(other.code(), other.hint());
             forwarded(RpcError::INVALID_PARAMS, with_causes(&other), fault)

@@ -12,7 +12,9 @@ use acpx_core::wire::since_1970;
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::error::{CliError, system_words};
-use crate::output::{ArchiveWriter, Console, DocumentKind, Section, Sections, document, exported};
+use crate::output::{
+    ArchiveWriter, Console, ConversationSection, DocumentKind, Sections, document, exported,
+};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
@@ -128,7 +130,10 @@ impl Export<'_> {
     }
 
     /// Calls `each` with every section, complete.
-    async fn each_section(&self, mut each: impl FnMut(Section) -> io::Result<()>) -> Result<(), CliError> {
+    async fn each_section(
+        &self,
+        mut each: impl FnMut(ConversationSection) -> io::Result<()>,
+    ) -> Result<(), CliError> {
         let mut sections = Sections::new(self.record.id.clone());
         let mut page = self.page(Seq::FIRST).await?;
         while let Some(last) = page.last().map(|event| event.seq) {
@@ -145,7 +150,7 @@ impl Export<'_> {
         }
     }
 
-    async fn complete(&self, mut section: Section) -> Result<Section, CliError> {
+    async fn complete(&self, mut section: ConversationSection) -> Result<ConversationSection, CliError> {
         if let Some(turn) = section.turn
             && let Some(turn) = self.store.turn_numbered(self.record.id.clone(), turn).await?
         {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use acpx_core::host::import_archive_alone;
 use acpx_core::model::{AbsolutePath, AgentSpec, SessionName};
 use acpx_core::protocol::{ArchiveMeta, ArchiveParams, ConfiguredAgent};
-use acpx_core::store::archive::{Archive, ArchiveHead};
+use acpx_core::store::archive::{ArchiveHead, SessionArchive};
 use acpx_core::store::{Access, SqliteStore};
 
 use crate::agents;
@@ -35,7 +35,7 @@ pub(crate) fn run(
         reason: system_words(&error),
         flag: "sessions import ARCHIVE",
     })?;
-    let archive = Archive::open(&path)?;
+    let archive = SessionArchive::open(&path)?;
     let agent = agent(archive.head(), settings, config)?;
     let cwd = match &options.flags.cwd {
         Some(_) => settings.cwd.clone(),

@@ -7,7 +7,7 @@ use acpx_core::model::{Event, EventKind, MODEL_OPTION, Record, SettingName, Time
 use acpx_core::store::archive::{FORMAT_VERSION, event_row, record_object, turn_object};
 use serde_json::{Map, Value, json};
 
-use super::Section;
+use super::ConversationSection;
 use super::npm_messages::NpmMessages;
 
 /// The limits of npm acpx's journals, which its records repeat.
@@ -26,7 +26,7 @@ pub(crate) struct ArchiveWriter {
 
 impl ArchiveWriter {
     /// Takes a section of the first reading.
-    pub(crate) fn section(&mut self, section: &Section) {
+    pub(crate) fn section(&mut self, section: &ConversationSection) {
         self.last_request.clone_from(&section.request_id);
         self.messages.section(section);
     }

@@ -11,7 +11,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Opti
 use serde_json::Value;
 
 use super::image::Image;
-use super::section::{Item, Section};
+use super::section::{ConversationSection, SectionItem};
 use super::tool::{ToolPart, ToolView, terminal};
 use super::{SectionWriter, end_words, head_rows, heading, time, title, usage_words};
 use crate::output::sanitize::clean;
@@ -19,7 +19,7 @@ use crate::output::sanitize::clean;
 /// The style of the page.
 const STYLE: &str = include_str!("export.css");
 /// What the page may load: nothing but its own style and embedded images.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+const POLICY: &str = include_str!("policy.txt");
 
 /// Writes HTML.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl SectionWriter for Html {
     fn begin(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()> {
         let title = escape(&title(record));
         writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
-        writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
+        writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">", POLICY.trim_end())?;
         writeln!(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">")?;
         writeln!(out, "<meta name=\"referrer\" content=\"no-referrer\">\n<title>{title}</title>")?;
         writeln!(out, "<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n<dl>")?;
@@ -39,7 +39,7 @@ impl SectionWriter for Html {
         writeln!(out, "</dl>\n</header>")
     }
 
-    fn section(&mut self, section: &Section, out: &mut dyn Write) -> io::Result<()> {
+    fn section(&mut self, section: &ConversationSection, out: &mut dyn Write) -> io::Result<()> {
         let class = if section.turn.is_some() { "turn" } else { "between" };
         let at = section.begun_at.map(|at| format!(" <time>{}</time>", time(at))).unwrap_or_default();
         writeln!(out, "<section class=\"{class}\">\n<h2>{}{at}</h2>", heading(section))?;
@@ -59,18 +59,18 @@ impl SectionWriter for Html {
     }
 }
 
-fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
+fn item(item: &SectionItem, out: &mut dyn Write) -> io::Result<()> {
     match item {
-        Item::Message { kind, text, blocks, .. } => message(*kind, text, blocks, out),
-        Item::Unsent { text, .. } => {
+        SectionItem::Message { kind, text, blocks, .. } => message(*kind, text, blocks, out),
+        SectionItem::Unsent { text, .. } => {
             writeln!(
                 out,
                 "<article class=\"user\"><h3>You, not sent</h3>\n<p class=\"plain\">{}</p></article>",
                 escape(text)
             )
         }
-        Item::Tool { fields, terminals, .. } => tool(&ToolView::new(fields, terminals), out),
-        Item::Plan { entries } => {
+        SectionItem::Tool { fields, terminals, .. } => tool(&ToolView::new(fields, terminals), out),
+        SectionItem::Plan { entries } => {
             writeln!(out, "<article class=\"plan\"><h3>Plan</h3>\n<ul>")?;
             for entry in entries {
                 let status = class(&entry.status);
@@ -78,11 +78,11 @@ fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
             }
             writeln!(out, "</ul></article>")
         }
-        Item::Permission { title, outcome, .. } => {
+        SectionItem::Permission { title, outcome, .. } => {
             let (title, outcome) = (escape(title), escape(outcome));
             writeln!(out, "<p class=\"permission\"><b>Permission</b> {title} <span>{outcome}</span></p>")
         }
-        Item::Request { words, terminal: run, .. } => match run {
+        SectionItem::Request { words, terminal: run, .. } => match run {
             None => writeln!(out, "<p class=\"request\">{}</p>", escape(words)),
             Some(run) => {
                 writeln!(out, "<details class=\"tool\"><summary>{}</summary>", escape(&run.command))?;
@@ -90,10 +90,10 @@ fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
                 writeln!(out, "</details>")
             }
         },
-        Item::Reset { words, at } => {
+        SectionItem::Reset { words, at } => {
             writeln!(out, "<p class=\"reset\">{} <time>{}</time></p>", escape(words), time(*at))
         }
-        Item::Note { words, .. } => writeln!(out, "<p class=\"note\">{}</p>", escape(words)),
+        SectionItem::Note { words, .. } => writeln!(out, "<p class=\"note\">{}</p>", escape(words)),
     }
 }
 

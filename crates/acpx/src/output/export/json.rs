@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::SectionWriter;
-use super::section::{Item, PlanEntry, Section};
+use super::section::{ConversationSection, PlanEntry, SectionItem};
 use crate::output::error::ErrorObject;
 use crate::output::record::RecordObject;
 
@@ -91,7 +91,7 @@ impl SectionWriter for Json {
         write!(out, "{},\"turns\":[", head.strip_suffix('}').unwrap_or(&head))
     }
 
-    fn section(&mut self, section: &Section, out: &mut dyn Write) -> io::Result<()> {
+    fn section(&mut self, section: &ConversationSection, out: &mut dyn Write) -> io::Result<()> {
         if std::mem::replace(&mut self.has_sections, true) {
             write!(out, ",")?;
         }
@@ -116,11 +116,11 @@ impl SectionWriter for Json {
     }
 }
 
-fn entry(item: &Item) -> EntryObject<'_> {
+fn entry(item: &SectionItem) -> EntryObject<'_> {
     let text =
         |r#type, at, text| EntryObject { r#type, at: Some(at), text: Some(text), ..EntryObject::default() };
     match item {
-        Item::Message { kind, at, text: words, blocks } => {
+        SectionItem::Message { kind, at, text: words, blocks } => {
             let r#type = match kind {
                 MessageKind::User => "prompt",
                 MessageKind::Agent => "message",
@@ -129,26 +129,26 @@ fn entry(item: &Item) -> EntryObject<'_> {
             let blocks = blocks.iter().filter_map(|block| serde_json::from_str(block).ok()).collect();
             EntryObject { blocks, ..text(r#type, *at, words) }
         }
-        Item::Unsent { at, text: words } => text("unsent", *at, words),
-        Item::Tool { at, fields, terminals } => EntryObject {
+        SectionItem::Unsent { at, text: words } => text("unsent", *at, words),
+        SectionItem::Tool { at, fields, terminals } => EntryObject {
             r#type: "tool",
             at: *at,
             tool_call: Some(fields),
             terminals: terminals.iter().map(terminal).collect(),
             ..EntryObject::default()
         },
-        Item::Plan { entries } => {
+        SectionItem::Plan { entries } => {
             let plan = entries.iter().map(|PlanEntry { text, status }| PlanObject { text, status });
             EntryObject { r#type: "plan", plan: plan.collect(), ..EntryObject::default() }
         }
-        Item::Permission { at, title, outcome } => {
+        SectionItem::Permission { at, title, outcome } => {
             EntryObject { outcome: Some(outcome), ..text("permission", *at, title) }
         }
-        Item::Request { at, words, terminal: run } => {
+        SectionItem::Request { at, words, terminal: run } => {
             EntryObject { terminals: run.iter().map(terminal).collect(), ..text("request", *at, words) }
         }
-        Item::Reset { at, words } => text("reset", *at, words),
-        Item::Note { at, words } => text("note", *at, words),
+        SectionItem::Reset { at, words } => text("reset", *at, words),
+        SectionItem::Note { at, words } => text("note", *at, words),
     }
 }
 

@@ -10,7 +10,7 @@ use acpx_core::model::{MessageKind, Record};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 use serde_json::Value;
 
-use super::section::{Item, Section};
+use super::section::{ConversationSection, SectionItem};
 use super::tool::{ToolPart, ToolView, terminal};
 use super::{SectionWriter, end_words, head_rows, heading, time, title, usage_words};
 use crate::output::sanitize::{clean, on_one_line};
@@ -28,7 +28,7 @@ impl SectionWriter for Markdown {
         writeln!(out)
     }
 
-    fn section(&mut self, section: &Section, out: &mut dyn Write) -> io::Result<()> {
+    fn section(&mut self, section: &ConversationSection, out: &mut dyn Write) -> io::Result<()> {
         let at = section.begun_at.map(|at| format!(" · {}", time(at))).unwrap_or_default();
         writeln!(out, "## {}{at}\n", heading(section))?;
         section.items.iter().try_for_each(|item| self::item(item, out))?;
@@ -46,12 +46,14 @@ impl SectionWriter for Markdown {
     }
 }
 
-fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
+fn item(item: &SectionItem, out: &mut dyn Write) -> io::Result<()> {
     match item {
-        Item::Message { kind, text, blocks, .. } => message(*kind, text, blocks, out),
-        Item::Unsent { text, .. } => writeln!(out, "**You**, not sent\n\n{}", quoted(&contained(text))),
-        Item::Tool { fields, terminals, .. } => tool(&ToolView::new(fields, terminals), out),
-        Item::Plan { entries } => {
+        SectionItem::Message { kind, text, blocks, .. } => message(*kind, text, blocks, out),
+        SectionItem::Unsent { text, .. } => {
+            writeln!(out, "**You**, not sent\n\n{}", quoted(&contained(text)))
+        }
+        SectionItem::Tool { fields, terminals, .. } => tool(&ToolView::new(fields, terminals), out),
+        SectionItem::Plan { entries } => {
             writeln!(out, "**Plan**\n")?;
             for entry in entries {
                 let mark = match entry.status.as_str() {
@@ -62,10 +64,10 @@ fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
             }
             writeln!(out)
         }
-        Item::Permission { title, outcome, .. } => {
+        SectionItem::Permission { title, outcome, .. } => {
             writeln!(out, "**Permission** {}: {}\n", inline(title), inline(outcome))
         }
-        Item::Request { words, terminal: run, .. } => match run {
+        SectionItem::Request { words, terminal: run, .. } => match run {
             None => writeln!(out, "*{}*\n", inline(words)),
             Some(run) => {
                 begin_details(&run.command, out)?;
@@ -73,8 +75,8 @@ fn item(item: &Item, out: &mut dyn Write) -> io::Result<()> {
                 writeln!(out, "</details>\n")
             }
         },
-        Item::Reset { words, at } => writeln!(out, "> **{}** ({})\n", inline(words), time(*at)),
-        Item::Note { words, .. } => writeln!(out, "*{}*\n", inline(words)),
+        SectionItem::Reset { words, at } => writeln!(out, "> **{}** ({})\n", inline(words), time(*at)),
+        SectionItem::Note { words, .. } => writeln!(out, "*{}*\n", inline(words)),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use self::archive::ArchiveWriter;
 use self::html::Html;
 use self::json::Json;
 use self::markdown::Markdown;
-pub(crate) use self::section::{Section, Sections};
+pub(crate) use self::section::{ConversationSection, Sections};
 use super::turn::{cost, percent, stop_words, thousands};
 
 /// Writes a conversation section by section.
@@ -28,7 +28,7 @@ pub(crate) trait SectionWriter {
     /// Writes what comes before the sections.
     fn begin(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()>;
     /// Writes a section.
-    fn section(&mut self, section: &Section, out: &mut dyn Write) -> io::Result<()>;
+    fn section(&mut self, section: &ConversationSection, out: &mut dyn Write) -> io::Result<()>;
     /// Writes what comes after them.
     fn end(&mut self, record: &Record, out: &mut dyn Write) -> io::Result<()>;
 }
@@ -91,7 +91,7 @@ fn time(at: Timestamp) -> String {
 }
 
 /// The heading of a section.
-fn heading(section: &Section) -> String {
+fn heading(section: &ConversationSection) -> String {
     match section.turn {
         Some(TurnId(turn)) => format!("Turn {turn}"),
         None => "Between turns".to_owned(),
@@ -99,7 +99,7 @@ fn heading(section: &Section) -> String {
 }
 
 /// How a turn ended, unless it just ended.
-fn end_words(section: &Section) -> Option<String> {
+fn end_words(section: &ConversationSection) -> Option<String> {
     let end = section.end.as_ref()?;
     match (&end.error, &end.stop_reason) {
         (Some(error), _) => Some(format!("Failed: {} ({})", error.message, error.code)),

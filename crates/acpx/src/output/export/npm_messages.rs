@@ -6,7 +6,7 @@ use acpx_core::acp;
 use acpx_core::model::MessageKind;
 use serde_json::{Map, Value, json};
 
-use super::section::{Item, Section};
+use super::section::{ConversationSection, SectionItem};
 use super::tool::{ToolPart, ToolView};
 
 /// How many messages npm acpx keeps.
@@ -21,11 +21,11 @@ pub(super) struct NpmMessages(VecDeque<Value>);
 
 impl NpmMessages {
     /// Adds the messages of a section: each prompt, then what the agent said and did.
-    pub(super) fn section(&mut self, section: &Section) {
+    pub(super) fn section(&mut self, section: &ConversationSection) {
         let (mut content, mut results) = (Vec::new(), Map::new());
         for (index, item) in section.items.iter().enumerate() {
             match item {
-                Item::Message { kind: MessageKind::User, text, blocks, .. } => {
+                SectionItem::Message { kind: MessageKind::User, text, blocks, .. } => {
                     self.agent(&mut content, &mut results);
                     let turn = section.turn.map_or(0, |turn| turn.0);
                     let id = section.request_id.clone().unwrap_or_else(|| format!("{turn}-{index}"));
@@ -33,13 +33,13 @@ impl NpmMessages {
                     parts.extend(acp::blocks_words(blocks).map(|words| json!({ "Text": cut(&words, TEXT) })));
                     self.push(json!({ "User": { "id": id, "content": parts } }));
                 }
-                Item::Message { kind: MessageKind::Agent, text, .. } => {
+                SectionItem::Message { kind: MessageKind::Agent, text, .. } => {
                     content.push(json!({ "Text": cut(text, TEXT) }));
                 }
-                Item::Message { kind: MessageKind::Thought, text, .. } => {
+                SectionItem::Message { kind: MessageKind::Thought, text, .. } => {
                     content.push(json!({ "Thinking": { "text": cut(text, BRIEF), "signature": null } }));
                 }
-                Item::Tool { fields, terminals, .. } => {
+                SectionItem::Tool { fields, terminals, .. } => {
                     let view = ToolView::new(fields, terminals);
                     tool(fields, &view, &mut content, &mut results);
                 }

@@ -17,14 +17,14 @@ use crate::output::turn::detail;
 
 /// A part of a conversation.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Section {
+pub(crate) struct ConversationSection {
     /// The turn, unless it is what happened between turns or outside acpx.
     pub(crate) turn: Option<TurnId>,
     /// When its first event was stored.
     pub(crate) begun_at: Option<Timestamp>,
     /// The client's name of the prompt.
     pub(crate) request_id: Option<String>,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<SectionItem>,
     pub(crate) end: Option<SectionEnd>,
     /// The usage that the agent reported for the turn, as JSON.
     pub(crate) usage: Option<Value>,
@@ -42,7 +42,7 @@ pub(crate) struct SectionEnd {
 
 /// One thing that was said or done.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Item {
+pub(crate) enum SectionItem {
     /// A message of the user or the agent, or a thought; other blocks than text are JSON.
     Message { kind: MessageKind, at: Timestamp, text: String, blocks: Vec<Box<str>> },
     /// A prompt that no agent received.
@@ -68,14 +68,15 @@ pub(crate) struct PlanEntry {
     pub(crate) status: String,
 }
 
-impl Section {
+impl ConversationSection {
     /// Adds what only the turn's row has: a prompt that was never sent, the end of an interrupted turn, and the usage.
     pub(crate) fn complete(&mut self, turn: &Turn) {
         self.usage = turn.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());
-        let is_prompt = |item: &Item| matches!(item, Item::Message { kind: MessageKind::User, .. });
+        let is_prompt =
+            |item: &SectionItem| matches!(item, SectionItem::Message { kind: MessageKind::User, .. });
         let text = acp::prompt_words(&turn.prompt);
         if !self.items.iter().any(is_prompt) && !text.trim().is_empty() {
-            self.items.insert(0, Item::Unsent { at: turn.queued_at, text });
+            self.items.insert(0, SectionItem::Unsent { at: turn.queued_at, text });
         }
         if self.end.is_none() {
             let (at, stop_reason, is_interrupted) = match &turn.state {
@@ -95,21 +96,21 @@ impl Section {
 #[derive(Debug)]
 pub(crate) struct Sections {
     record: RecordId,
-    section: Section,
+    section: ConversationSection,
     conversation: Conversation,
     /// When each tool call was first seen.
     tool_times: HashMap<Seq, Timestamp>,
     requests: RequestHistory,
     permissions: UnansweredRequests<(usize, AgentRequest)>,
     /// Items that are no entries of the conversation, each with the index of the entry after it.
-    others: Vec<(usize, Item)>,
+    others: Vec<(usize, SectionItem)>,
 }
 
 impl Sections {
     /// The sections of a record, from its first event on.
     pub(crate) fn new(record: RecordId) -> Self {
         Self {
-            section: Section::default(),
+            section: ConversationSection::default(),
             conversation: Conversation::new(record.clone()),
             record,
             tool_times: HashMap::new(),
@@ -120,7 +121,7 @@ impl Sections {
     }
 
     /// Takes the next event; returns the section before it, if it begins another.
-    pub(crate) fn apply(&mut self, event: &Event) -> Option<Section> {
+    pub(crate) fn apply(&mut self, event: &Event) -> Option<ConversationSection> {
         let content = acp::content(event);
         let before = if self.is_next_section(event, &content) { self.finish() } else { None };
         if self.section.begun_at.is_none() && content != Content::Nothing {
@@ -164,13 +165,13 @@ impl Sections {
                 let request = AgentRequest::read(method, message.params());
                 let RequestSubject::Permission(title, _) = &request.subject else { return };
                 let (title, outcome) = (title.clone(), "not answered".to_owned());
-                self.others.push((entries, Item::Permission { at: event.at, title, outcome }));
+                self.others.push((entries, SectionItem::Permission { at: event.at, title, outcome }));
                 self.permissions.begin(id, Some((self.others.len() - 1, request)));
             }
             (Direction::ToAgent, EventKind::Response) if !self.permissions.is_empty() => {
                 let Some(message) = message() else { return };
                 let Some((index, request)) = self.permissions.end(&message) else { return };
-                if let Some((_, Item::Permission { outcome, .. })) = self.others.get_mut(index) {
+                if let Some((_, SectionItem::Permission { outcome, .. })) = self.others.get_mut(index) {
                     *outcome = request.permission_outcome(&RequestOutcome::read(&message));
                 }
             }
@@ -196,26 +197,26 @@ impl Sections {
                 let words = format!(
                     "A fresh session took over ({reason}): the agent does not remember what came before"
                 );
-                self.others.push((entries, Item::Reset { at, words }));
+                self.others.push((entries, SectionItem::Reset { at, words }));
             }
             Fact::SessionReturned { .. } => {
                 let words =
                     "The session returned to an earlier one: the agent remembers only that".to_owned();
-                self.others.push((entries, Item::Reset { at, words }));
+                self.others.push((entries, SectionItem::Reset { at, words }));
             }
             Fact::Moved { from, to } => {
                 let words = format!("the session moved from {from} to {to}");
-                self.others.push((entries, Item::Note { at, words }));
+                self.others.push((entries, SectionItem::Note { at, words }));
             }
             fact => {
-                let words = detail(fact).map(|words| (entries, Item::Note { at, words }));
+                let words = detail(fact).map(|words| (entries, SectionItem::Note { at, words }));
                 self.others.extend(words);
             }
         }
     }
 
     /// The last section; `None` if nothing happened in it.
-    pub(crate) fn finish(&mut self) -> Option<Section> {
+    pub(crate) fn finish(&mut self) -> Option<ConversationSection> {
         let next = Self::new(self.record.clone());
         let Self { mut section, conversation, tool_times, requests, others, .. } =
             std::mem::replace(self, next);
@@ -230,9 +231,9 @@ impl Sections {
             let id = request.terminal.as_deref();
             let is_shown = id.is_none_or(|id| !in_tools.contains(id));
             let (at, words, terminal) = (request.at, request.words.clone(), id.and_then(terminal));
-            is_shown.then_some((request.before, Item::Request { at, words, terminal }))
+            is_shown.then_some((request.before, SectionItem::Request { at, words, terminal }))
         });
-        let mut others: Vec<(usize, Item)> = others.into_iter().chain(requests).collect();
+        let mut others: Vec<(usize, SectionItem)> = others.into_iter().chain(requests).collect();
         others.sort_by_key(|(before, _)| *before);
         let mut others = others.into_iter().peekable();
         for (index, entry) in conversation.entries().iter().enumerate() {
@@ -252,15 +253,15 @@ fn item(
     entry: &Entry,
     tool_times: &HashMap<Seq, Timestamp>,
     terminal: impl Fn(&str) -> Option<TerminalText>,
-) -> Option<Item> {
+) -> Option<SectionItem> {
     match entry {
-        Entry::Message(message) => Some(Item::Message {
+        Entry::Message(message) => Some(SectionItem::Message {
             kind: message.kind,
             at: message.at,
             text: message.text.clone(),
             blocks: message.blocks.clone(),
         }),
-        Entry::Tool(tool) => Some(Item::Tool {
+        Entry::Tool(tool) => Some(SectionItem::Tool {
             at: tool_times.get(&tool.first).copied(),
             fields: tool.fields.clone(),
             terminals: terminals_of(tool).filter_map(terminal).collect(),
@@ -276,7 +277,7 @@ fn item(
                     status: text(entry, "status").unwrap_or_default(),
                 })
             };
-            Some(Item::Plan { entries: entries.iter().filter_map(entry).collect() })
+            Some(SectionItem::Plan { entries: entries.iter().filter_map(entry).collect() })
         }
         Entry::TurnEnd { .. } | Entry::Reset { .. } => None,
     }

@@ -5,14 +5,18 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::{Map, Value, json};
 
-use super::section::{Item, PlanEntry, SectionEnd};
+use super::section::{PlanEntry, SectionEnd, SectionItem};
 use super::*;
 use crate::output::tests::samples::{at, record};
 
 /// A section with this text in every place that an agent can write to.
-fn section(text: &str) -> Section {
-    let message =
-        |kind| Item::Message { kind, at: at(1), text: text.to_owned(), blocks: vec![image("image/png")] };
+fn section(text: &str) -> ConversationSection {
+    let message = |kind| SectionItem::Message {
+        kind,
+        at: at(1),
+        text: text.to_owned(),
+        blocks: vec![image("image/png")],
+    };
     let fields = json!({
         "title": text, "kind": text, "status": text, "rawInput": { "text": text },
         "content": [
@@ -23,7 +27,7 @@ fn section(text: &str) -> Section {
     let fields: Map<String, Value> = serde_json::from_value(fields).unwrap();
     let terminal =
         TerminalText { command: text.to_owned(), output: text.to_owned(), exit: Some(text.to_owned()) };
-    Section {
+    ConversationSection {
         turn: Some(TurnId(1)),
         begun_at: Some(at(0)),
         request_id: None,
@@ -31,13 +35,13 @@ fn section(text: &str) -> Section {
             message(MessageKind::User),
             message(MessageKind::Thought),
             message(MessageKind::Agent),
-            Item::Unsent { at: at(1), text: text.to_owned() },
-            Item::Tool { at: None, fields, terminals: vec![terminal.clone()] },
-            Item::Plan { entries: vec![PlanEntry { text: text.to_owned(), status: text.to_owned() }] },
-            Item::Permission { at: at(1), title: text.to_owned(), outcome: text.to_owned() },
-            Item::Request { at: at(1), words: text.to_owned(), terminal: Some(terminal) },
-            Item::Reset { at: at(1), words: text.to_owned() },
-            Item::Note { at: at(1), words: text.to_owned() },
+            SectionItem::Unsent { at: at(1), text: text.to_owned() },
+            SectionItem::Tool { at: None, fields, terminals: vec![terminal.clone()] },
+            SectionItem::Plan { entries: vec![PlanEntry { text: text.to_owned(), status: text.to_owned() }] },
+            SectionItem::Permission { at: at(1), title: text.to_owned(), outcome: text.to_owned() },
+            SectionItem::Request { at: at(1), words: text.to_owned(), terminal: Some(terminal) },
+            SectionItem::Reset { at: at(1), words: text.to_owned() },
+            SectionItem::Note { at: at(1), words: text.to_owned() },
         ],
         end: Some(SectionEnd {
             at: at(2),
@@ -53,7 +57,7 @@ fn image(mime_type: &str) -> Box<str> {
     json!({ "type": "image", "data": "aGk=", "mimeType": mime_type }).to_string().into()
 }
 
-fn written(kind: DocumentKind, sections: &[Section]) -> String {
+fn written(kind: DocumentKind, sections: &[ConversationSection]) -> String {
     let (mut out, mut writer, record) = (Vec::new(), document(kind), record());
     writer.begin(&record, &mut out).unwrap();
     for section in sections {
@@ -305,7 +309,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn no_text_of_an_agent_makes_a_tag_or_leaves_a_fence_open(text in any_text()) {
+    fn agent_text_makes_no_tag_and_leaves_no_fence_open(text in any_text()) {
         check_html(&written(DocumentKind::Html, &[section(&text), section("x")]));
         check_markdown(&written(DocumentKind::Markdown, &[section(&text), section("x")]), 2);
     }

@@ -11,7 +11,7 @@ use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
 use crate::model::{AgentSpec, HostId, ProcessIdentity, RecordId, SessionName, Timestamp};
 use crate::store::SqliteStore;
-use crate::store::archive::{ArchiveDestination, ArchiveError, ImportedArchive, import_archive};
+use crate::store::archive::{ArchiveDestination, ImportArchiveError, ImportedArchive, import_archive};
 use crate::store::import_acpx::{
     ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, ImportedRecord, RecordReservation,
     Reserve, SkipReason, import,
@@ -110,7 +110,7 @@ impl Importer {
 pub async fn import_archive_alone(
     store: &SqliteStore,
     params: ArchiveParams,
-) -> Result<ArchiveMeta, ArchiveError> {
+) -> Result<ArchiveMeta, ImportArchiveError> {
     archive(store, params, HostId::new("import").expect("the name is not empty")).await
 }
 
@@ -118,7 +118,7 @@ async fn archive(
     store: &SqliteStore,
     params: ArchiveParams,
     host: HostId,
-) -> Result<ArchiveMeta, ArchiveError> {
+) -> Result<ArchiveMeta, ImportArchiveError> {
     let ArchiveParams { archive, agent, argv, cwd, name } = params;
     let mut words = argv.into_iter();
     let spec = AgentSpec::new(words.next().unwrap_or_default(), words);

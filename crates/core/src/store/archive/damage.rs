@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// Why an archive was not imported. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ArchiveError {
+pub enum ImportArchiveError {
     /// The system denies reading it.
     #[error("cannot read the archive {}", path.display())]
     NotRead {
@@ -60,7 +60,7 @@ pub enum ArchiveError {
     Store(StoreError),
 }
 
-impl ArchiveError {
+impl ImportArchiveError {
     /// The stable code of this error.
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -79,7 +79,7 @@ impl ArchiveError {
     }
 }
 
-impl From<StoreError> for ArchiveError {
+impl From<StoreError> for ImportArchiveError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::ScopeTaken { record } => Self::ScopeExists { record },
@@ -103,13 +103,13 @@ impl From<io::Error> for ScanError {
 
 impl ScanError {
     /// The error of a file, in this member; an empty place is the document itself.
-    pub(super) fn of(self, path: &std::path::Path, place: &str) -> ArchiveError {
+    pub(super) fn of(self, path: &std::path::Path, place: &str) -> ImportArchiveError {
         let path = path.to_owned();
         match self {
-            Self::Io(source) => ArchiveError::NotRead { path, source },
+            Self::Io(source) => ImportArchiveError::NotRead { path, source },
             Self::At { problem, line, column } => {
                 let place = if place.is_empty() { String::new() } else { format!("{place}, ") };
-                ArchiveError::Invalid { path, problem, place, line, column }
+                ImportArchiveError::Invalid { path, problem, place, line, column }
             }
         }
     }

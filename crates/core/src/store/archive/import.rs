@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::damage::ArchiveError;
-use super::layout::{Archive, OwnParts};
+use super::damage::ImportArchiveError;
+use super::layout::{OwnParts, SessionArchive};
 use super::npm_batches::NpmBatches;
 use super::own_batches::OwnBatches;
+use super::summary::ImportSummary;
 use crate::model::{
-    AbsolutePath, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordId, RecordSettings,
-    Scope, SessionIdentity, SessionInfo, SessionName, SettingName, Timestamp,
+    AbsolutePath, AgentMemory, AgentSpec, HostId, Lifecycle, Record, RecordId, RecordSettings, Scope,
+    SessionIdentity, SessionInfo, SessionName, SettingName, Timestamp,
 };
 use crate::store::import_acpx::archived::NpmRecord;
 use crate::store::{Change, ChangeSource, SqliteStore, Store, StoreError, real_path_or_written};
@@ -45,33 +46,24 @@ pub struct ImportedArchive {
     pub notes: Vec<String>,
 }
 
-/// What reading the conversation showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ImportSummary {
-    pub(super) lineage: Lineage,
-    pub(super) events: u64,
-    pub(super) turns: u64,
-    pub(super) notes: Vec<String>,
-}
-
 /// Imports an archive. Other writes wait while it is written, about a second for 100 MB.
 pub async fn import_archive(
     store: &SqliteStore,
     path: &Path,
     destination: ArchiveDestination,
-) -> Result<ImportedArchive, ArchiveError> {
+) -> Result<ImportedArchive, ImportArchiveError> {
     let path = path.to_owned();
     let checked = tokio::task::spawn_blocking(move || CheckedArchive::read(&path, destination)).await;
     let CheckedArchive { conversation, record, summary, host } = checked.map_err(|stopped| {
         // Reading does not panic; the runtime is ending.
-        ArchiveError::NotRead { path: Path::new("").to_owned(), source: stopped.into() }
+        ImportArchiveError::NotRead { path: Path::new("").to_owned(), source: stopped.into() }
     })??;
     let sessions = summary.lineage.rows().iter().map(|row| row.session.clone()).collect();
     for owner in store.owners(record.agent.clone(), sessions).await? {
         let is_deleted =
             store.record(owner.record.clone()).await?.is_none_or(|record| record.lifecycle.is_deleted());
         if !is_deleted {
-            return Err(ArchiveError::SessionExists {
+            return Err(ImportArchiveError::SessionExists {
                 record: owner.record,
                 session: owner.session.to_string(),
             });
@@ -92,8 +84,8 @@ struct CheckedArchive {
 }
 
 impl CheckedArchive {
-    fn read(path: &Path, destination: ArchiveDestination) -> Result<Self, ArchiveError> {
-        let mut archive = Archive::open(path)?;
+    fn read(path: &Path, destination: ArchiveDestination) -> Result<Self, ImportArchiveError> {
+        let mut archive = SessionArchive::open(path)?;
         let session = if let Some(own) = archive.own.take() {
             ArchivedSession::Own(Box::new(own))
         } else {
@@ -113,7 +105,7 @@ impl CheckedArchive {
 /// The conversation of an archive, which can be read again.
 #[derive(Debug)]
 struct ArchivedConversation {
-    archive: Archive,
+    archive: SessionArchive,
     session: ArchivedSession,
 }
 
@@ -131,7 +123,7 @@ enum Batches<'a> {
 }
 
 impl Batches<'_> {
-    fn next(&mut self) -> Result<Option<Vec<Change>>, ArchiveError> {
+    fn next(&mut self) -> Result<Option<Vec<Change>>, ImportArchiveError> {
         match self {
             Self::Own(batches) => batches.next(),
             Self::Npm(batches) => batches.next(),
@@ -147,7 +139,7 @@ impl Batches<'_> {
 }
 
 impl ArchivedConversation {
-    fn read(&self) -> Result<Batches<'_>, ArchiveError> {
+    fn read(&self) -> Result<Batches<'_>, ImportArchiveError> {
         Ok(match &self.session {
             ArchivedSession::Own(own) => Batches::Own(Box::new(OwnBatches::new(&self.archive, own)?)),
             ArchivedSession::Npm(npm) => Batches::Npm(Box::new(NpmBatches::new(&self.archive, npm)?)),
@@ -209,7 +201,7 @@ impl ArchivedConversation {
 
 impl ChangeSource for ArchivedConversation {
     fn for_each(&self, each: &mut dyn FnMut(&[Change]) -> ControlFlow<()>) -> Result<(), StoreError> {
-        let changed = |error: ArchiveError| StoreError::Import { source: Box::new(error) };
+        let changed = |error: ImportArchiveError| StoreError::Import { source: Box::new(error) };
         let mut batches = self.read().map_err(changed)?;
         while let Some(mut batch) = batches.next().map_err(changed)? {
             // The record was created with its whole lineage.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::FORMAT_VERSION;
-use super::damage::{ArchiveError, ScanError};
+use super::damage::{ImportArchiveError, ScanError};
 use super::own_record::OwnRecord;
 use super::scanner::{Position, Scanner, parse, wrong_at};
 use crate::store::file_system;
@@ -33,7 +33,7 @@ pub struct ArchiveHead {
 
 /// An archive whose parts were found.
 #[derive(Debug)]
-pub struct Archive {
+pub struct SessionArchive {
     pub(super) path: PathBuf,
     head: ArchiveHead,
     /// Where the member `session` begins.
@@ -68,10 +68,10 @@ struct Found {
     own: Option<OwnParts>,
 }
 
-impl Archive {
+impl SessionArchive {
     /// Reads a file to its end and finds its parts. The items of the history are not examined. This blocks.
-    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let not_read = |source| ArchiveError::NotRead { path: path.to_owned(), source };
+    pub fn open(path: &Path) -> Result<Self, ImportArchiveError> {
+        let not_read = |source| ImportArchiveError::NotRead { path: path.to_owned(), source };
         let mut scanner = Scanner::at(file_system::open(path).map_err(not_read)?, Position::START);
         let mut found = Found::default();
         let mut place = String::new();
@@ -80,7 +80,7 @@ impl Archive {
             Some(version) if version.as_u64() == Some(FORMAT_VERSION) => {}
             Some(version) => {
                 let found: String = version.to_string().chars().take(80).collect();
-                return Err(ArchiveError::FormatVersion { path: path.to_owned(), found });
+                return Err(ImportArchiveError::FormatVersion { path: path.to_owned(), found });
             }
             None => return Err(missing("format_version").of(path, "")),
         }
@@ -97,12 +97,12 @@ impl Archive {
     }
 
     /// A problem of npm acpx's record in it.
-    pub(super) fn invalid_state(&self, problem: String) -> ArchiveError {
+    pub(super) fn invalid_state(&self, problem: String) -> ImportArchiveError {
         wrong_at(self.session, problem).of(&self.path, "session.state")
     }
 
     /// Reads the items of an array from its position on.
-    pub(super) fn items(&self, name: &'static str, array: Position) -> Result<Items, ArchiveError> {
+    pub(super) fn items(&self, name: &'static str, array: Position) -> Result<Items, ImportArchiveError> {
         let open = || {
             let mut file = file_system::open(&self.path)?;
             file.seek(SeekFrom::Start(array.offset))?;
@@ -206,7 +206,7 @@ pub(super) struct Items {
 
 impl Items {
     /// The next item; `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<&mut Vec<u8>>, ArchiveError> {
+    pub(super) fn next(&mut self) -> Result<Option<&mut Vec<u8>>, ImportArchiveError> {
         let read = |items: &mut Self| -> Result<bool, ScanError> {
             if !items.scanner.has_next(items.count == 0, b']')? {
                 return Ok(false);
@@ -226,7 +226,7 @@ impl Items {
     pub(super) fn next_parsed<T>(
         &mut self,
         read: impl FnOnce(&RawValue) -> Result<T, String>,
-    ) -> Result<Option<T>, ArchiveError> {
+    ) -> Result<Option<T>, ImportArchiveError> {
         if self.next()?.is_none() {
             return Ok(None);
         }
@@ -235,7 +235,7 @@ impl Items {
     }
 
     /// Parses the item that was read last.
-    pub(super) fn parse_current<T: serde::de::DeserializeOwned>(&self) -> Result<T, ArchiveError> {
+    pub(super) fn parse_current<T: serde::de::DeserializeOwned>(&self) -> Result<T, ImportArchiveError> {
         parse(&self.value, self.begin).map_err(|error| error.of(&self.path, &self.place()))
     }
 
@@ -245,7 +245,7 @@ impl Items {
     }
 
     /// A problem of the item that was read last.
-    pub(super) fn wrong(&self, problem: impl Into<String>) -> ArchiveError {
+    pub(super) fn wrong(&self, problem: impl Into<String>) -> ImportArchiveError {
         wrong_at(self.begin, problem).of(&self.path, &self.place())
     }
 

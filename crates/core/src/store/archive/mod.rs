@@ -15,10 +15,11 @@ mod npm_batches;
 mod own_batches;
 mod own_record;
 mod scanner;
+mod summary;
 
-pub use damage::ArchiveError;
+pub use damage::ImportArchiveError;
 pub use import::{ArchiveDestination, ImportedArchive, import_archive};
-pub use layout::{Archive, ArchiveHead};
+pub use layout::{ArchiveHead, SessionArchive};
 pub use own_record::{event_row, record_object, turn_object};
 
 /// The version of npm acpx's archive format.

@@ -1,9 +1,9 @@
 //! The conversation of an archive of npm acpx, in batches of changes, converted as its journals are.
 
-use super::damage::ArchiveError;
-use super::import::ImportSummary;
-use super::layout::{Archive, Items};
+use super::damage::ImportArchiveError;
+use super::layout::{Items, SessionArchive};
 use super::scanner::on_one_line;
+use super::summary::ImportSummary;
 use crate::model::Lineage;
 use crate::store::Change;
 use crate::store::import_acpx::archived::{NpmConversation, NpmRecord};
@@ -21,13 +21,13 @@ pub(super) struct NpmBatches {
 }
 
 impl NpmBatches {
-    pub(super) fn new(archive: &Archive, npm: &NpmRecord) -> Result<Self, ArchiveError> {
+    pub(super) fn new(archive: &SessionArchive, npm: &NpmRecord) -> Result<Self, ImportArchiveError> {
         let (history, conversation) = (archive.items("history", archive.history)?, NpmConversation::new(npm));
         Ok(Self { history, conversation, events: 0, turns: 0, is_over: false })
     }
 
     /// The next changes, or `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<Change>>, ArchiveError> {
+    pub(super) fn next(&mut self) -> Result<Option<Vec<Change>>, ImportArchiveError> {
         if self.is_over {
             return Ok(None);
         }

@@ -2,11 +2,11 @@
 
 use serde::de::IgnoredAny;
 
-use super::damage::ArchiveError;
-use super::import::ImportSummary;
-use super::layout::{Archive, Items, OwnParts};
+use super::damage::ImportArchiveError;
+use super::layout::{Items, OwnParts, SessionArchive};
 use super::own_record::{EventRow, turn};
 use super::scanner::on_one_line;
+use super::summary::ImportSummary;
 use crate::model::{AgentMemory, Fact, Lineage, Seq, TurnId};
 use crate::store::Change;
 
@@ -25,7 +25,7 @@ pub(super) struct OwnBatches<'a> {
 }
 
 impl<'a> OwnBatches<'a> {
-    pub(super) fn new(archive: &'a Archive, own: &'a OwnParts) -> Result<Self, ArchiveError> {
+    pub(super) fn new(archive: &'a SessionArchive, own: &'a OwnParts) -> Result<Self, ImportArchiveError> {
         Ok(Self {
             own,
             turns: archive.items("acpx.turns", own.turns)?,
@@ -38,7 +38,7 @@ impl<'a> OwnBatches<'a> {
     }
 
     /// The next changes, or `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<Change>>, ArchiveError> {
+    pub(super) fn next(&mut self) -> Result<Option<Vec<Change>>, ImportArchiveError> {
         if self.is_over {
             return Ok(None);
         }
@@ -58,7 +58,7 @@ impl<'a> OwnBatches<'a> {
         Ok(Some(batch))
     }
 
-    fn next_turn(&mut self) -> Result<Option<(Change, usize)>, ArchiveError> {
+    fn next_turn(&mut self) -> Result<Option<(Change, usize)>, ImportArchiveError> {
         if self.events.count() > 0 {
             return Ok(None);
         }
@@ -71,7 +71,7 @@ impl<'a> OwnBatches<'a> {
         Ok(Some((Change::Turn(turn), size)))
     }
 
-    fn next_event(&mut self) -> Result<Option<(Change, usize)>, ArchiveError> {
+    fn next_event(&mut self) -> Result<Option<(Change, usize)>, ImportArchiveError> {
         let rows = self.own.record.lineage.rows().len() as u64;
         let Some(row) = self.events.next_parsed(|json| EventRow::read(json, rows))? else { return Ok(None) };
         let seq = Seq(self.events.count());
@@ -88,7 +88,7 @@ impl<'a> OwnBatches<'a> {
     }
 
     /// The next line of the history.
-    fn next_line(&mut self) -> Result<String, ArchiveError> {
+    fn next_line(&mut self) -> Result<String, ImportArchiveError> {
         let Some(line) = self.history.next()? else {
             return Err(self.events.wrong("the history has no line for this event"));
         };
@@ -102,7 +102,7 @@ impl<'a> OwnBatches<'a> {
         Ok(line)
     }
 
-    fn finish(&mut self, batch: &mut Vec<Change>) -> Result<(), ArchiveError> {
+    fn finish(&mut self, batch: &mut Vec<Change>) -> Result<(), ImportArchiveError> {
         if self.history.next()?.is_some() {
             return Err(self.history.wrong("no event has this line of the history"));
         }

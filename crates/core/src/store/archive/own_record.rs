@@ -19,7 +19,7 @@ use crate::store::sqlite::stored_text;
 /// The members of a record.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RecordObject {
+struct ArchivedRecord {
     created_at: Timestamp,
     updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ struct RecordObject {
     mcp_servers: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     additional_directories: Vec<String>,
-    lineage: Vec<LineageObject>,
+    lineage: Vec<ArchivedLineageRow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settings: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ struct RecordObject {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LineageObject {
+struct ArchivedLineageRow {
     acpx_session_id: AcpSessionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_session_id: Option<AgentSessionId>,
@@ -56,7 +56,7 @@ struct LineageObject {
 /// A turn.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TurnObject {
+struct ArchivedTurn {
     turn: u64,
     request_id: RequestId,
     prompt: Box<RawValue>,
@@ -67,11 +67,11 @@ struct TurnObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stop_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<TurnErrorObject>,
+    error: Option<ArchivedTurnError>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    cost: Option<CostObject>,
+    cost: Option<ArchivedCost>,
     #[serde(default, skip_serializing_if = "is_zero")]
     approved: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -80,7 +80,7 @@ struct TurnObject {
 
 /// What a turn cost, in billionths of the currency.
 #[derive(Serialize, Deserialize)]
-struct CostObject {
+struct ArchivedCost {
     nanos: u64,
     currency: String,
 }
@@ -89,7 +89,7 @@ struct CostObject {
 const MAX_COST: u64 = 1_000_000_000_000_000;
 
 #[derive(Serialize, Deserialize)]
-struct TurnErrorObject {
+struct ArchivedTurnError {
     code: ErrorCode,
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,7 @@ fn raw(text: &str) -> Option<Box<RawValue>> {
 
 /// A record as JSON.
 pub fn record_object(record: &Record) -> String {
-    let row = |row: &LineageRow| LineageObject {
+    let row = |row: &LineageRow| ArchivedLineageRow {
         acpx_session_id: row.session.clone(),
         agent_session_id: row.agent_session.clone(),
         from: row.from,
@@ -116,7 +116,7 @@ pub fn record_object(record: &Record) -> String {
         reason: row.reason.as_str().to_owned(),
         error: row.error.clone(),
     };
-    let object = RecordObject {
+    let object = ArchivedRecord {
         created_at: record.created_at,
         updated_at: record.updated_at,
         closed_at: match record.lifecycle {
@@ -145,7 +145,7 @@ pub fn turn_object(turn: &Turn) -> String {
             match outcome {
                 TurnOutcome::Stopped(reason) => stop_reason = Some(reason.as_str().to_owned()),
                 TurnOutcome::Failed(failed) => {
-                    error = Some(TurnErrorObject {
+                    error = Some(ArchivedTurnError {
                         code: failed.code.clone(),
                         message: failed.message.to_string(),
                         acp: failed.acp.as_deref().and_then(raw),
@@ -154,7 +154,7 @@ pub fn turn_object(turn: &Turn) -> String {
             }
         }
     }
-    let object = TurnObject {
+    let object = ArchivedTurn {
         turn: turn.id.0,
         request_id: turn.request.clone(),
         prompt: raw(&turn.prompt).unwrap_or_else(|| RawValue::NULL.to_owned()),
@@ -166,7 +166,7 @@ pub fn turn_object(turn: &Turn) -> String {
         cost: turn
             .cost
             .as_ref()
-            .map(|cost| CostObject { nanos: cost.nanos, currency: cost.currency.to_string() }),
+            .map(|cost| ArchivedCost { nanos: cost.nanos, currency: cost.currency.to_string() }),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
     };
@@ -201,8 +201,9 @@ pub(super) struct OwnRecord {
 impl OwnRecord {
     /// Reads a record; the first row of its lineage becomes one of an import.
     pub(super) fn read(json: &RawValue) -> Result<Self, String> {
-        let object: RecordObject = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
-        let mut rows = object.lineage.into_iter().map(LineageObject::read).collect::<Result<Vec<_>, _>>()?;
+        let object: ArchivedRecord = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+        let mut rows =
+            object.lineage.into_iter().map(ArchivedLineageRow::read).collect::<Result<Vec<_>, _>>()?;
         if let Some(first) = rows.first_mut() {
             // Programs on another machine may have prompted the session, so acpx does not know every prompt of it.
             first.reason = LineageReason::Imported;
@@ -232,7 +233,7 @@ impl OwnRecord {
     }
 }
 
-impl LineageObject {
+impl ArchivedLineageRow {
     fn read(self) -> Result<LineageRow, String> {
         let reason = LineageReason::parse(&self.reason)
             .ok_or_else(|| format!("{:?} is no reason of a lineage", self.reason))?;
@@ -249,14 +250,14 @@ impl LineageObject {
 
 /// Reads a turn. One that had not ended is interrupted: no prompt of an archive is ever sent.
 pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
-    let object: TurnObject = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+    let object: ArchivedTurn = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
     let state = match (object.ended_at, object.stop_reason, object.error) {
         (None, None, None) => TurnState::Interrupted { at: object.queued_at },
         (Some(at), None, None) => TurnState::Interrupted { at },
         (Some(at), Some(reason), None) => {
             TurnState::Ended { at, outcome: TurnOutcome::Stopped(StopReason::new(reason)) }
         }
-        (Some(at), None, Some(TurnErrorObject { code, message, acp })) => {
+        (Some(at), None, Some(ArchivedTurnError { code, message, acp })) => {
             let acp = acp.map(|acp| acp.get().into());
             TurnState::Ended {
                 at,
@@ -266,10 +267,10 @@ pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
         _ => return Err("a turn has either stopReason or error, with endedAt".to_owned()),
     };
     let cost = match object.cost {
-        Some(CostObject { nanos, .. }) if nanos > MAX_COST => {
+        Some(ArchivedCost { nanos, .. }) if nanos > MAX_COST => {
             return Err("the cost of a turn is too high".to_owned());
         }
-        cost => cost.map(|CostObject { nanos, currency }| Money { nanos, currency: currency.into() }),
+        cost => cost.map(|ArchivedCost { nanos, currency }| Money { nanos, currency: currency.into() }),
     };
     if !object.prompt.get().starts_with('[') {
         return Err("the prompt of a turn is an array".to_owned());
