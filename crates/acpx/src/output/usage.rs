@@ -93,13 +93,13 @@ struct UsageRowObject<'a> {
 #[derive(Serialize, Default)]
 struct FiguresObject {
     turns: u64,
-    tokens: TokensObject,
+    tokens: TokenSumObject,
     cost: CostObject,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TokensObject {
+struct TokenSumObject {
     source: FigureSource,
     unknown_turns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ struct TokensObject {
     thought: Option<u64>,
 }
 
-impl Default for TokensObject {
+impl Default for TokenSumObject {
     fn default() -> Self {
         Self::of(&UsageSum::default())
     }
@@ -137,7 +137,7 @@ impl Default for CostObject {
     }
 }
 
-impl TokensObject {
+impl TokenSumObject {
     fn of(sum: &UsageSum) -> Self {
         let TurnTokens { input, output, cached_read, cached_write, thought, .. } = sum.tokens;
         let source = match sum.turns_with_tokens {
@@ -173,7 +173,7 @@ impl CostObject {
 
 impl FiguresObject {
     fn of(sum: &UsageSum) -> Self {
-        Self { turns: sum.turns, tokens: TokensObject::of(sum), cost: CostObject::of(sum) }
+        Self { turns: sum.turns, tokens: TokenSumObject::of(sum), cost: CostObject::of(sum) }
     }
 }
 

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AgentError, AgentState, ErrorCode, ErrorMeaning, Fact, FactError, MessageKind, PermissionCount,
-    PermissionMode, PermissionPolicy, PromptRetry, ReplayVerdict, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, TurnStop, Update, WakeOptions,
+    AgentError, AgentState, Cost, ErrorCode, ErrorMeaning, Fact, FactError, MessageKind, PermissionCount,
+    PermissionMode, PermissionPolicy, PromptRetry, ReplayVerdict, RequestId, SessionUsage, Spending,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, TurnStop, Update,
+    WakeOptions,
 };
 
 use super::state::{
@@ -650,6 +651,50 @@ impl SessionMachine {
         prompting.is_inserted = true;
         if let Some(stop) = prompting.stopped.take() {
             self.on_prompt_answer(now, *stop);
+        }
+    }
+
+    /// What the ended turns of the record have used, as it is stored.
+    pub(crate) fn set_spent(&mut self, spent: Spending) {
+        self.meter.set_spent(spent);
+    }
+
+    /// Takes a report of the session's usage.
+    pub(super) fn meter_usage(&mut self, usage: &SessionUsage, cost_stands: bool) {
+        self.meter.note_context(usage);
+        let Some(reported) = usage.cost.as_ref().filter(|_| !cost_stands).and_then(Cost::money) else {
+            return;
+        };
+        let counter = &mut self.meter.counter;
+        let turn = match &mut self.state {
+            MachineState::Prompting(prompting) if prompting.live.late_replay.is_none() => &mut prompting.turn,
+            MachineState::Closing(_, Some(turn)) => turn,
+            MachineState::Idle(live) if live.late_replay.is_none() => {
+                return counter.between_turns(&reported);
+            }
+            _ => return counter.in_replay(&reported),
+        };
+        if let Some(cost) = counter.in_turn(&reported) {
+            turn.add_cost(cost);
+            let turn = turn.clone();
+            self.emit(Effect::SaveCost(turn));
+        }
+    }
+
+    /// Cancels the running turn if it has passed one of its limits.
+    pub(super) fn enforce_limits(&mut self, usage: &SessionUsage) {
+        let Some(turn) = self.unstopped_turn() else { return };
+        if let Some(reached) = self.meter.passed_by(turn, usage.used) {
+            self.stop_turn(StopCause::Failing(Box::new(TurnError::over_limit(&reached, true))));
+        }
+    }
+
+    /// Reports limits that had no effect on an answered turn.
+    pub(super) fn note_unenforced(&mut self, turn: &Turn) {
+        let TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } = &turn.state else { return };
+        if *reason != StopReason::cancelled() {
+            let facts = self.meter.unenforced(turn);
+            self.out.extend(facts.into_iter().map(Effect::Fact));
         }
     }
 }

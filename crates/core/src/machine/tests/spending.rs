@@ -102,7 +102,7 @@ fn session_at_its_limit_refuses_prompts_and_ends_queued_ones() {
 }
 
 #[test]
-fn tokens_count_at_the_end_of_a_turn_and_by_its_context_before() {
+fn tokens_count_at_turn_end_and_by_context_before() {
     let limit = || of_session(None, Some(100));
     let mut machine = live(ALL);
     feed(&mut machine, [within("p", limit())]);

@@ -115,7 +115,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     /// The costs of the turns are together what the total has grown by: no cost is lost, repeated or negative.
     #[test]
-    fn derived_costs_of_a_session_add_up_to_the_growth_of_its_total(increases in steps()) {
+    fn derived_costs_of_a_session_add_up_to_its_growth(increases in steps()) {
         let mut counter = CostCounter::of_session(None, None);
         let (mut total, mut derived, mut assigned) = (0, 0, 0);
         for step in increases {
