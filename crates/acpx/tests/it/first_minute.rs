@@ -147,8 +147,8 @@ fn piped_stdin_is_appended_to_the_words() {
     assert!(file.code == Some(0) && !file.out.contains("+ line"), "{file:?}");
     let bytes = File::open(std::env::current_exe().unwrap()).unwrap();
     let binary = Done::of(place.command(&["demo", "why?"]).stdin(bytes));
-    let err = "acpx: stdin is not UTF-8 text\nhint: attach it with --image - or --resource -, or give a text with \
-        --file; </dev/null leaves stdin out\n";
+    let err = "acpx: stdin is not UTF-8 text\nhint: attach it instead, with --image -, --audio - or --resource -; \
+        </dev/null leaves stdin out\n";
     assert_eq!((binary.err.as_str(), binary.code), (err, Some(2)));
 }
 

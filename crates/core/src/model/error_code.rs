@@ -238,13 +238,15 @@ error_codes! {
         => "choose the agent, as in acpx AGENT sessions import FILE; a file cannot name a command to run";
     ArchiveNotRead "ARCHIVE_NOT_READ" Usage => "check the path; an archive is a regular file that you can read";
     ExportNotWritten "EXPORT_NOT_WRITTEN" Runtime
-        => "choose another file with --output, in a directory that you may write to";
+        => "choose another file, in a directory that you may write to",
+           "choose another file with --output, in a directory that you may write to";
     InvalidArchive "INVALID_ARCHIVE" Usage
         => "export the session again, with sessions export of acpx or npm acpx; nothing was imported";
     SessionProviderExists "SESSION_PROVIDER_EXISTS" Usage
         => "continue that session; to replace it by the archive, delete it first with acpx sessions delete ID";
     SessionScopeExists "SESSION_SCOPE_EXISTS" Usage
-        => "import it under another name with --name, or for another directory with --cwd";
+        => "import it under another name, or for another directory",
+           "import it under another name with --name, or for another directory with --cwd";
     UnsupportedFormatVersion "UNSUPPORTED_FORMAT_VERSION" Usage
         => "use the program that wrote it, or a newer acpx; nothing was imported";
     ImportDirectory "IMPORT_DIRECTORY" Runtime
@@ -306,7 +308,9 @@ error_codes! {
     ConfigUntrusted "CONFIG_UNTRUSTED" Runtime => "acpx trust shows what the file sets, and allows it";
     ExecDisabled "EXEC_DISABLED" ExecDisabled => "use a session, or set disableExec to false in the file";
     FlowInNpmAcpx "FLOW_IN_NPM_ACPX" Usage;
-    NoProjectFile "NO_PROJECT_FILE" Usage => "go to the project's directory, or name it with --cwd";
+    NoProjectFile "NO_PROJECT_FILE" Usage
+        => "go to the project's directory",
+           "go to the project's directory, or name it with --cwd";
     NoToken "NO_TOKEN" Runtime;
     OutputFailed "OUTPUT_FAILED" Runtime;
     PublicAddress "PUBLIC_ADDRESS" Usage;

@@ -54,9 +54,10 @@ fn binary_prompt_file_is_an_error_with_the_flags_that_attach_it() {
     let place = Place::new();
     std::fs::write(place.work().join("x.png"), b"\x89PNG\xff").unwrap();
     let done = place.acpx(&["demo", "--file", "x.png"]);
+    let file = text(place.work().join("x.png"));
     let expected = format!(
-        "acpx: the prompt file {} is not UTF-8 text\nhint: attach it instead, with --image or --resource\n",
-        place.work().join("x.png").display()
+        "acpx: the prompt file {file} is not UTF-8 text\n\
+         hint: attach it instead, with --image {file}, --audio {file} or --resource {file}\n"
     );
     assert_eq!((done.err, done.code), (expected, Some(2)));
 }
