@@ -5,6 +5,7 @@
 mod acpx;
 mod attach;
 mod cli;
+mod compat;
 mod contract;
 mod demo;
 mod demo_process;

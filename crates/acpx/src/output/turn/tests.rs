@@ -101,14 +101,12 @@ hello world
 [plan]
   - [completed] Read
   - [pending] Write
-
 and more
 
 [client] session/request_permission (running)
   asks: Write file
 
 [permission] Write file: answered No, not now
-
 [resource_link file:///a]
 
 [done] end_turn
@@ -152,7 +150,7 @@ fn tool_call_is_shown_when_first_seen_and_when_ended() {
     let output = (1..=28).map(|n| format!("    line {n}\n")).collect::<Vec<_>>().concat();
     let expected = format!(
         "\
-[tool] Read README.md (pending)
+[tool] Read README.md (running)
   input: /x/README.md
   files: /x/README.md:3
 
@@ -179,7 +177,7 @@ fn tool_call_is_shown_when_first_seen_and_when_ended() {
   output:
 {output}    ... (2 more lines)
 
-[tool] d (pending)
+[tool] d (running)
   input: {{\"depth\":2}}
 
 [done] end_turn

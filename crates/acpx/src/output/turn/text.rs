@@ -67,6 +67,8 @@ enum OutputPosition {
     Start,
     /// A section, its line ended.
     Section,
+    /// A prompt, its line ended. Words of the agent follow after a blank line.
+    Prompt,
     /// A thought, its line ended. Words of the agent follow without a blank line.
     Thought,
     /// Words of the agent, their line not ended.
@@ -196,6 +198,7 @@ impl TextView {
         out: &mut StyledWriter<'_>,
     ) -> io::Result<()> {
         self.section(out)?;
+        self.position = OutputPosition::Prompt;
         if self.is_terminal {
             return terminal_prompt(turn, client, words, out);
         }
@@ -268,6 +271,7 @@ impl TextView {
             OutputPosition::User { .. } => OutputPosition::Section,
             OutputPosition::Start
             | OutputPosition::Section
+            | OutputPosition::Prompt
             | OutputPosition::Thought
             | OutputPosition::WordsLine => return Ok(()),
         };
@@ -360,15 +364,17 @@ impl TextView {
         self.labelled(what, Style::Dim, &ellipsize(&on_one_line(words), THOUGHT_CHARS), out)
     }
 
-    /// Shows words of the agent, without a blank line after a thought.
+    /// Shows words of the agent, without a blank line after a thought; in a pipe, as npm acpx, after any section.
     fn words(&mut self, text: &str, begins: bool, out: &mut StyledWriter<'_>) -> io::Result<()> {
         self.end_thought(out)?;
         match self.position {
             OutputPosition::Words if begins => out.write_all(b"\n\n")?,
             OutputPosition::WordsLine if begins => out.write_all(b"\n")?,
-            OutputPosition::Section => out.write_all(b"\n")?,
+            OutputPosition::Prompt => out.write_all(b"\n")?,
+            OutputPosition::Section if self.is_terminal => out.write_all(b"\n")?,
             OutputPosition::User { .. } => out.write_all(b"\n\n")?,
             OutputPosition::Start
+            | OutputPosition::Section
             | OutputPosition::Thought
             | OutputPosition::Words
             | OutputPosition::WordsLine => {}
@@ -453,9 +459,10 @@ impl TextView {
         match self.position {
             OutputPosition::Start => {}
             OutputPosition::Words | OutputPosition::User { .. } => out.write_all(b"\n\n")?,
-            OutputPosition::Section | OutputPosition::Thought | OutputPosition::WordsLine => {
-                out.write_all(b"\n")?;
-            }
+            OutputPosition::Section
+            | OutputPosition::Prompt
+            | OutputPosition::Thought
+            | OutputPosition::WordsLine => out.write_all(b"\n")?,
         }
         self.position = OutputPosition::Section;
         Ok(())

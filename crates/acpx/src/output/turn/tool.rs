@@ -68,11 +68,8 @@ impl ToolCallView {
 
     fn head(&self) -> String {
         let title = self.text("title").or_else(|| self.text("toolCallId")).unwrap_or("-");
-        let status = match self.text("status") {
-            Some("in_progress") => "running".to_owned(),
-            Some(status) => agent_text(status),
-            None => "pending".to_owned(),
-        };
+        let is_shown = |status: &&str| matches!(*status, "pending" | "completed" | "failed");
+        let status = self.text("status").filter(is_shown).unwrap_or("running");
         format!("[tool] {} ({status})\n", on_one_line(title))
     }
 

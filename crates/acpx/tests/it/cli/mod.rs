@@ -19,7 +19,7 @@ mod forms;
 mod host_log;
 mod hosts;
 mod identity;
-mod import_npm;
+pub(crate) mod import_npm;
 mod login;
 mod mcp_servers;
 mod move_session;

@@ -176,7 +176,6 @@ fn pipe_gets_a_turn_line_for_line_without_escape_sequences_of_acpx() {
     [client] fs/read_text_file (failed)
       files: /w/a
       error: no such file
-
     All is well.
 
     [done] end_turn

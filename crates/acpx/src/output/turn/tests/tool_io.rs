@@ -109,7 +109,7 @@ fn a_command_shows_itself_where_no_tool_call_refers_to_it() {
 [client] terminal/create (running)
   input: make
 
-[tool] Run (pending)
+[tool] Run (running)
 
 [client] terminal/create (completed)
   output:
@@ -214,7 +214,7 @@ fn tool_call_text_cannot_forge_a_line() {
     let over = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}"#;
     let (out, _) = shown(mode(Format::Text), &[update(forged), update(over)], &completed());
     let expected = "\
-[tool] T [done] x (x) [permission] Edit: answered Allow ()
+[tool] T [done] x (running)
 
 [tool] T [done] x (completed)
   kind: edit [done] x
