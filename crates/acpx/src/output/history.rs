@@ -50,11 +50,19 @@ impl HistoryPart {
         }
     }
 
-    /// The maximum length of an entry in characters.
-    fn entry_chars(self) -> usize {
+    /// The maximum number of entries.
+    fn entries(self) -> usize {
         match self {
-            Self::Last(_) => PREVIEW_CHARS,
-            Self::Whole { .. } => usize::MAX,
+            Self::Whole { tail: None } => usize::MAX,
+            Self::Last(limit) | Self::Whole { tail: Some(limit) } => limit.get(),
+        }
+    }
+
+    /// What separates the messages of an agent in one entry.
+    fn separator(self) -> &'static str {
+        match self {
+            Self::Last(_) => " ",
+            Self::Whole { .. } => "\n",
         }
     }
 
@@ -197,8 +205,7 @@ impl History {
 
     /// The entries of a part, and how many there are in all if that is known.
     pub(crate) fn entries(&self, part: HistoryPart) -> (Vec<HistoryEntry>, Option<usize>) {
-        let limit = Some(part.limit()).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let mut entries = LastEntries { last: VecDeque::new(), limit, chars: part.entry_chars(), total: 0 };
+        let mut entries = LastEntries { last: VecDeque::new(), part, total: 0 };
         let in_tools = self.terminals_in_tools();
         let mut requests = self.requests.all().peekable();
         for (index, entry) in self.conversation.entries().iter().enumerate() {
@@ -306,16 +313,14 @@ fn append_terminal(terminal: &TerminalText, text: &mut String) {
 /// The last entries so far. The agent's words in one turn are one entry.
 struct LastEntries {
     last: VecDeque<HistoryEntry>,
-    limit: usize,
-    /// The maximum length of an entry.
-    chars: usize,
+    part: HistoryPart,
     total: usize,
 }
 
 impl LastEntries {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
-        let text = OneLine::of(text, self.chars);
+        let text = EntryText::of(text, self.part);
         // A prompt that was never sent may stand between the words of a turn.
         let before = match turn {
             Some(_) => self.last.iter_mut().rev().find(|entry| entry.turn == turn),
@@ -327,41 +332,49 @@ impl LastEntries {
             && entry.turn == turn
         {
             if !entry.truncated {
-                let mut words = std::mem::take(&mut entry.text_preview);
-                words.extend([" ", &text.words]);
-                (entry.text_preview, entry.truncated) = OneLine { words, ..text }.preview(self.chars);
+                entry.text_preview.extend([self.part.separator(), &text.words]);
+                if let HistoryPart::Last(_) = self.part {
+                    let words = std::mem::take(&mut entry.text_preview);
+                    (entry.text_preview, entry.truncated) = EntryText { words, ..text }.shown(self.part);
+                }
             }
             return;
         }
         self.total += 1;
-        let (text_preview, truncated) = text.preview(self.chars);
+        let (text_preview, truncated) = text.shown(self.part);
         self.last.push_back(HistoryEntry { role, timestamp: at, text_preview, truncated, turn });
-        if self.last.len() > self.limit {
+        if self.last.len() > self.part.entries() {
             self.last.pop_front();
         }
     }
 }
 
-/// The beginning of a text on one line.
-struct OneLine {
+/// The text of an entry: the beginning on one line, or the whole text with its lines.
+struct EntryText {
     words: String,
     /// Whether there is more of it.
     is_cut: bool,
 }
 
-impl OneLine {
-    fn of(text: &str, chars: usize) -> Self {
+impl EntryText {
+    fn of(text: &str, part: HistoryPart) -> Self {
+        if let HistoryPart::Whole { .. } = part {
+            return Self { words: text.trim().to_owned(), is_cut: false };
+        }
         // Far more than is shown; the rest is not scanned.
-        let end = text.char_indices().nth(chars.saturating_mul(2)).map(|(end, _)| end);
+        let end = text.char_indices().nth(PREVIEW_CHARS * 2).map(|(end, _)| end);
         let beginning = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         let words = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { words, is_cut: end.is_some() }
     }
 
     /// The shown text, with a mark if it is cut, and whether it is.
-    fn preview(&self, chars: usize) -> (String, bool) {
+    fn shown(&self, part: HistoryPart) -> (String, bool) {
         let text = self.words.trim();
-        let end = text.char_indices().nth(chars).map(|(end, _)| end);
+        let end = match part {
+            HistoryPart::Last(_) => text.char_indices().nth(PREVIEW_CHARS).map(|(end, _)| end),
+            HistoryPart::Whole { .. } => None,
+        };
         let shown = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         let is_cut = self.is_cut || end.is_some();
         (if is_cut { format!("{shown}…") } else { shown.to_owned() }, is_cut)
@@ -401,7 +414,7 @@ pub(crate) fn history(
                 let style = if entry.role == Role::User { Style::Accent } else { Style::Plain };
                 out.styled(Style::Dim, &format!("{:<12}", ago(entry.timestamp, now)))?;
                 out.styled(style, &format!("{:<11}", entry.role.word()))?;
-                writeln!(out, "{}", entry.text_preview)?;
+                writeln!(out, "{}", entry.text_preview.replace('\n', &format!("\n{:23}", "")))?;
             }
             let shown = entries.len();
             if let Some((flag, part)) = part.more(shown, total) {
@@ -419,7 +432,9 @@ pub(crate) fn history(
                 None => writeln!(out, "session: {} (last {} shown)", identity.record, entries.len())?,
             }
             for entry in &entries {
-                writeln!(out, "{}\t{}\t{}", entry.timestamp, entry.role.word(), entry.text_preview)?;
+                // No line of an agent begins like a line of acpx.
+                let words = entry.text_preview.replace('\n', "\n\t\t");
+                writeln!(out, "{}\t{}\t{words}", entry.timestamp, entry.role.word())?;
             }
             if let Some((flag, part)) = part.more(entries.len(), total) {
                 let all = if part == MoreEntries::All { "all of it" } else { "more" };

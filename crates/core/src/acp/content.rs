@@ -192,10 +192,19 @@ fn prompt(params: &str) -> Content {
     Content::Prompt { text: prompt_text(prompt), blocks: others.map(Into::into).collect() }
 }
 
-/// The text of a prompt's text blocks, joined.
+/// The text of a prompt's text blocks, joined. Adjacent ones, such as a file and the words after it, are lines.
 pub fn prompt_text(blocks: &str) -> String {
-    let block = |block: &str| serde_json::from_str(block).ok().and_then(ContentBlockView::into_own_text);
-    json::items(blocks).unwrap_or_default().into_iter().filter_map(block).map(String::from).collect()
+    let read = |block: &str| serde_json::from_str(block).ok().and_then(ContentBlockView::into_own_text);
+    let mut joined = String::new();
+    let mut follows_text = false;
+    for block in json::items(blocks).unwrap_or_default().into_iter().map(read) {
+        if block.is_some() && follows_text && !joined.ends_with('\n') {
+            joined.push('\n');
+        }
+        follows_text = block.is_some();
+        joined.push_str(&block.unwrap_or_default());
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -266,6 +275,9 @@ mod tests {
         let blocks =
             r#"[{"type":"text","text":"a"},{"type":"image","data":"x"},7,{"type":"text","text":"b"}]"#;
         assert_eq!(prompt_text(blocks), "ab");
+        let adjacent =
+            r#"[{"type":"text","text":"a"},{"type":"text","text":"b\n"},{"type":"text","text":"c"}]"#;
+        assert_eq!(prompt_text(adjacent), "a\nb\nc");
         assert_eq!(prompt_text("not json"), "");
     }
 

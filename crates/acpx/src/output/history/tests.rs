@@ -144,9 +144,9 @@ fn truncated_history_entry_is_marked() {
         (format!("a{}b", " ".repeat(PREVIEW_CHARS * 3)), ("a…".to_owned(), true)),
     ];
     for (text, expected) in cases {
-        assert_eq!(OneLine::of(&text, PREVIEW_CHARS).preview(PREVIEW_CHARS), expected);
+        assert_eq!(EntryText::of(&text, last(5)).shown(last(5)), expected);
     }
-    let mut entries = LastEntries { last: VecDeque::new(), limit: 5, chars: PREVIEW_CHARS, total: 0 };
+    let mut entries = LastEntries { last: VecDeque::new(), part: last(5), total: 0 };
     for text in [whole.as_str(), "more", "and more"] {
         entries.add(Role::Assistant, Some(TurnId(1)), at(1), text);
     }
@@ -154,11 +154,12 @@ fn truncated_history_entry_is_marked() {
     let entry = serde_json::json!({"role": "assistant", "timestamp": at(1), "textPreview": format!("{whole}…"),
         "truncated": true, "turn": 1});
     assert_eq!(json, serde_json::json!([entry]));
-    let mut entries = LastEntries { last: VecDeque::new(), limit: usize::MAX, chars: usize::MAX, total: 0 };
+    let mut entries =
+        LastEntries { last: VecDeque::new(), part: HistoryPart::Whole { tail: None }, total: 0 };
     for text in [whole.as_str(), "and\nmore"] {
         entries.add(Role::Assistant, Some(TurnId(1)), at(1), text);
     }
-    assert_eq!(entries.last[0].text_preview, format!("{whole} and more"));
+    assert_eq!(entries.last[0].text_preview, format!("{whole}\nand\nmore"));
 }
 
 #[test]
