@@ -33,16 +33,18 @@ pub(crate) fn run(settings: &CommandSettings, args: &ExportArgs) -> Result<(), C
             export.write(&mut console.out).await?;
             return Ok(console.flush()?);
         };
-        let path = settings.cwd.as_path().join(output);
         let not_written =
-            |error: io::Error| CliError::ExportFile { path: path.clone(), reason: system_words(&error) };
-        let target = new_file(&path).map_err(not_written)?;
+            |error: io::Error| CliError::ExportFile { path: output.clone(), reason: system_words(&error) };
+        let target = new_file(output).map_err(not_written)?;
         let mut file = BufWriter::new(target);
-        export.write(&mut file).await?;
+        export.write(&mut file).await.map_err(|error| match error {
+            CliError::Output(error) => not_written(error),
+            other => other,
+        })?;
         let target = file.into_inner().map_err(|error| not_written(error.into_error()))?;
         target.as_file().sync_all().map_err(not_written)?;
-        target.persist(&path).map_err(|error| not_written(error.error))?;
-        Ok(exported(&record.identity(), &path, &mut console)?)
+        target.persist(output).map_err(|error| not_written(error.error))?;
+        Ok(exported(&record.identity(), output, &mut console)?)
     })
 }
 

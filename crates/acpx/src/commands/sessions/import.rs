@@ -17,6 +17,7 @@ use crate::cli::{CliOptions, ImportArgs, UsageError};
 use crate::config::Config;
 use crate::error::{CliError, system_words};
 use crate::output::{Console, imported};
+use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSession;
 use crate::session::lookup::{position_of, resolve};
@@ -30,6 +31,8 @@ pub(crate) fn run(
     config: &Config,
     args: &ImportArgs,
 ) -> Result<(), CliError> {
+    let locator = HostLocator::of_environment()?;
+    refuse_inside(&locator.paths, "import sessions")?;
     let path = std::path::absolute(&args.archive).map_err(|error| CliError::Directory {
         path: args.archive.clone(),
         reason: system_words(&error),
@@ -51,7 +54,6 @@ pub(crate) fn run(
         name: name.map(|name| name.to_string()),
     };
     let mut console = Console::of_program(settings.mode);
-    let locator = HostLocator::of_environment()?;
     let session: ArchiveMeta = block_on(async {
         let mut session = HostSession::with_timeout(&mut console, settings.timeout, &locator)?;
         let alone = async || {

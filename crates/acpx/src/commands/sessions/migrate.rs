@@ -8,6 +8,7 @@ use crate::cli::{MigrateArgs, OutputArgs};
 use crate::config::Config;
 use crate::error::{CliError, CliExit, system_words};
 use crate::output::migrated;
+use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::HostSession;
 use crate::session::settings::LazyConfig;
@@ -21,6 +22,9 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CliError> {
     let mut console = config.console(output)?;
     let locator = HostLocator::of_environment()?;
+    if command.directory.is_some() {
+        refuse_inside(&locator.paths, "import sessions from other directories")?;
+    }
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory).map_err(|error| CliError::Directory {
             path: directory.clone(),

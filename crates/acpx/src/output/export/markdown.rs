@@ -84,7 +84,7 @@ fn message(kind: MessageKind, text: &str, blocks: &[Box<str>], out: &mut dyn Wri
     let text = contained(text);
     match kind {
         MessageKind::User => writeln!(out, "**You**\n\n{}", quoted(&text))?,
-        MessageKind::Agent => writeln!(out, "**Agent**\n\n{text}\n")?,
+        MessageKind::Agent => writeln!(out, "**Agent**\n\n{}", quoted(&text))?,
         MessageKind::Thought => {
             begin_details("Thought", out)?;
             writeln!(out, "{}</details>\n", quoted(&text))?;
@@ -117,7 +117,7 @@ fn part(part: &ToolPart, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{label}{}", fenced(language, text))
         }
         ToolPart::Text(text) => writeln!(out, "{}", quoted(&contained(text))),
-        ToolPart::Image(_) => writeln!(out, "*[image]*\n"),
+        ToolPart::Image(_) => writeln!(out, "*\\[image\\]*\n"),
     }
 }
 

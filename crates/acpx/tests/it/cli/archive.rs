@@ -98,6 +98,21 @@ fn imported_archive_has_every_event_and_continues_in_its_acp_session() {
 }
 
 #[test]
+fn archive_of_a_session_with_a_mode_and_a_title_is_imported() {
+    let first = Place::new();
+    first.ok(&["demo", "sessions", "new"]);
+    first.ok(&["demo", "hello"]);
+    first.ok(&["demo", "set-mode", "code"]);
+    first.ok(&["demo", "sessions", "rename", "a title"]);
+    first.ok(&["demo", "sessions", "export", "--output", "a.json"]);
+    let second = Place::new();
+    let (archive, here) = (text(first.work().join("a.json")), text(second.work()));
+    let done = second.json(&["sessions", "import", &archive, "--cwd", &here]);
+    assert_eq!(done["notes"], json!(["settings that are not restored; set them again: mode code"]));
+    assert_eq!(second.json(&["demo", "sessions", "show"])["title"], json!("a title"));
+}
+
+#[test]
 fn archive_of_ours_is_imported_by_npm_acpx_and_continued_there() {
     let (place, argv, archive) = exported();
     place.ok(&["host", "stop"]);

@@ -149,7 +149,7 @@ impl ArchivedConversation {
     /// The new record: open, without a process, and with the whole lineage.
     fn record(&self, destination: ArchiveDestination, summary: &mut ImportSummary) -> (Record, HostId) {
         let ArchiveDestination { record: id, agent, cwd, name, host, at: _ } = destination;
-        let (info, settings, created_at, updated_at, mcp_servers) = match &self.session {
+        let (info, mut settings, created_at, updated_at, mcp_servers) = match &self.session {
             ArchivedSession::Own(own) => {
                 let own = &own.record;
                 let servers = own.mcp_servers.clone();
@@ -162,13 +162,17 @@ impl ArchivedConversation {
                 (info, settings, created_at, used_at, Vec::new())
             }
         };
+        // A mode or an option may let an agent do everything unasked, so a file does not choose them.
         if !settings.chosen.is_empty() {
             let chosen = settings.chosen.iter().map(|setting| match &setting.name {
                 SettingName::Mode => format!("mode {}", setting.value),
                 SettingName::Option(option) => format!("{option} {}", setting.value),
             });
             let chosen: Vec<String> = chosen.collect();
-            summary.notes.push(format!("the next prompt restores its settings: {}", chosen.join(", ")));
+            summary
+                .notes
+                .push(format!("settings that are not restored; set them again: {}", chosen.join(", ")));
+            settings.chosen.clear();
         }
         let real_cwd = real_path_or_written(cwd.clone());
         if !real_cwd.as_path().is_dir() {

@@ -325,8 +325,10 @@ impl EventRow {
             fact,
         };
         let is_fact = row.kind == EventKind::Fact;
-        if is_fact != (row.direction == Direction::Ours) || is_fact != row.fact.is_some() {
-            return Err("a fact has a body and the direction \"ours\", and no other event has".to_owned());
+        if (is_fact && row.direction != Direction::Ours) || is_fact != row.fact.is_some() {
+            return Err(
+                "a fact has a body and the direction \"ours\", and no other event has a body".to_owned()
+            );
         }
         if row.fact.as_deref().is_some_and(|body| !body.starts_with('{')) {
             return Err("the body of a fact is an object".to_owned());
