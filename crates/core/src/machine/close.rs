@@ -204,7 +204,9 @@ impl SessionMachine {
             (Deadline::Close, MachineState::Closing(..) | MachineState::Deleting) => {
                 self.on_close_unanswered(now);
             }
-            (Deadline::Idle, MachineState::Idle(_)) if !self.agent_work.in_background => {
+            (Deadline::Idle, MachineState::Idle(_))
+                if !self.agent_work.in_background && self.turns.queued.is_empty() =>
+            {
                 self.stop_agent(AfterExit::Park);
             }
             (Deadline::Forward(id), _) => self.expire_forward(id),

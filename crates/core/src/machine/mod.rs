@@ -622,9 +622,9 @@ impl SessionMachine {
         self.restart_idle_time();
     }
 
-    /// Restarts the idle deadline of an idle agent.
+    /// Restarts the idle deadline of an idle agent. A prompt that waits for its retry keeps its own deadline.
     fn restart_idle_time(&mut self) {
-        if matches!(self.state, MachineState::Idle(_)) {
+        if matches!(self.state, MachineState::Idle(_)) && self.turns.queued.is_empty() {
             self.emit(Effect::Arm(Deadline::Idle));
         }
     }

@@ -675,9 +675,12 @@ impl SessionMachine {
             _ => return counter.in_replay(&reported),
         };
         if let Some(cost) = counter.in_turn(&reported) {
+            let before = turn.cost.clone();
             turn.add_cost(cost);
-            let turn = turn.clone();
-            self.emit(Effect::SaveCost(turn));
+            if turn.cost != before {
+                let turn = turn.clone();
+                self.emit(Effect::SaveCost(turn));
+            }
         }
     }
 

@@ -43,6 +43,17 @@ fn a_prompt_is_retried_after_growing_delays_and_then_fails() {
 }
 
 #[test]
+fn the_deadline_of_a_retry_outlives_requests_of_other_clients() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [retried("p", 1), internal_error()]);
+    let answered = Input::ForwardAnswered { id: ForwardId(1), answer: Ok(Arc::from("{}")) };
+    let effects = feed(&mut machine, [pass(1), answered]);
+    assert!(!effects.contains(&Effect::Arm(Deadline::Idle)), "{effects:#?}");
+    assert_eq!(feed(&mut machine, [Input::Deadline(Deadline::Idle)]), []);
+    assert_eq!(sent(&feed(&mut machine, [due(1)])), [2]);
+}
+
+#[test]
 fn a_prompt_is_retried_only_untouched_and_after_an_internal_error() {
     let other = Input::PromptAnswered(Err(refusal(ErrorMeaning::Broken)));
     let heard = chunk(MessageKind::Agent, "first");

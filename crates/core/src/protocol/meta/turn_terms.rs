@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{PermissionMode, SpendingLimits, ToolPolicy, TurnLimits, UnattendedPolicy};
 
+/// How often a client whose terms are limited may let a prompt be retried.
+const MAX_RETRIES: u32 = 10;
+
 /// The terms of a turn. An absent member falls back to the next source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -123,6 +126,7 @@ impl TurnTermsMeta {
         self.idle_timeout_ms = shorter(self.idle_timeout_ms, set.idle_timeout_ms);
         self.limit_usage(&set.max_usage);
         self.queue_depth = shorter(self.queue_depth, set.queue_depth);
+        self.retries = self.retries.map(|own| own.min(set.retries.unwrap_or(MAX_RETRIES)));
     }
 }
 

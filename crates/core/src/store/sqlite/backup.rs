@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::fault::{SqliteFault, sql_error};
 use super::file::uri;
@@ -63,9 +63,13 @@ fn copy_pages(connection: &Connection, to: &Path, progress: &StoreProgress) -> r
         let pages = backup.progress();
         let total = u64::try_from(pages.pagecount).unwrap_or(0);
         progress.set(total.saturating_sub(u64::try_from(pages.remaining).unwrap_or(0)), total);
-        // Nothing else holds a lock on either file, so every step copies pages.
-        if step != StepResult::More {
-            return Ok(());
+        match step {
+            StepResult::Done => return Ok(()),
+            // Nothing else holds a lock on either file, so this does not happen.
+            StepResult::Busy | StepResult::Locked => {
+                return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None));
+            }
+            _ => {}
         }
     }
 }
