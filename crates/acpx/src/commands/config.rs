@@ -74,6 +74,8 @@ impl<'a> SettingList<'a> {
         self.add("timeout", seconds("--timeout", flags.timeout), Value::Null);
         self.add("idleTimeout", seconds("--idle-timeout", flags.idle_timeout), Value::Null);
         self.add("queueMaxDepth", None, json!(acpx_core::engine::MAX_QUEUED));
+        self.add("maxCost", None, Value::Null);
+        self.add("maxTokens", None, Value::Null);
         // The flag is about this output, as in npm acpx.
         self.add("format", None, json!("text"));
         self.policy();

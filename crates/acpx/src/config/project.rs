@@ -207,10 +207,11 @@ fn is_known(key: &str) -> bool {
 }
 
 /// Whether a value of a project's file can hold without trust: it starts no program, grants nothing, gives no secret
-/// away and takes no protection from the user. Everything that is not listed needs trust.
+/// away and takes no protection from the user. Everything that is not listed needs trust, `format` too: JSON and quiet
+/// output leave out questions and what they are about.
 fn is_harmless(key: &str, value: &Value, global: &Config) -> bool {
     match key {
-        "format" | "ttl" | "timeout" | "idleTimeout" | "queueMaxDepth" => true,
+        "ttl" | "timeout" | "idleTimeout" | "queueMaxDepth" => true,
         "disableExec" => value == &Value::Bool(true),
         "defaultAgent" => value.as_str().is_some_and(|name| {
             agents::is_built_in(name) || global.agent_names().contains(&agents::canonical(name))

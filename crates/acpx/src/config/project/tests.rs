@@ -70,7 +70,8 @@ const EVERYTHING: &str = r#"{"defaultAgent":"claude","defaultPermissions":"appro
 #[test]
 fn harmless_project_keys_hold_at_once_and_others_after_trust() {
     let project = Project::new(EVERYTHING);
-    let keys = ["agents", "auth", "authPolicy", "defaultPermissions", "mcpServers", "permissionPolicy"];
+    let keys =
+        ["agents", "auth", "authPolicy", "defaultPermissions", "format", "mcpServers", "permissionPolicy"];
     let keys = keys.map(str::to_owned).to_vec();
     let config = project.load().unwrap();
     let found = config.project.clone().unwrap();
@@ -84,7 +85,6 @@ fn harmless_project_keys_hold_at_once_and_others_after_trust() {
         ttl: Some(std::time::Duration::from_secs(1)),
         timeout: Some(std::time::Duration::from_secs(2)),
         idle_timeout: Some(std::time::Duration::from_secs(3)),
-        format: Some(crate::cli::Format::Json),
         queue_depth: Some(4),
         disable_exec: true,
         ..Config::default()

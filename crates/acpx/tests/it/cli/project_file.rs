@@ -37,9 +37,13 @@ fn a_project_agent_starts_only_after_trust_and_not_after_a_change() {
     let unknown = place.acpx(&["theirs", "exec", "hello"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (Some(2), ""), "{unknown:?}");
     let exec = place.acpx(&["demo", "exec", "hello"]);
-    let notice =
-        format!("[acpx] {file} is not trusted; not in force: agents; to review and allow it: acpx trust\n");
-    assert_eq!((exec.out.as_str(), exec.err.as_str()), ("You said: hello\n", notice.as_str()));
+    let notice = format!(
+        "[acpx] {file} is not trusted; not in force: agents, format; to review and allow it: acpx trust\n"
+    );
+    assert_eq!(
+        (exec.out.as_str(), exec.err.as_str()),
+        ("You said: hello\n\n[done] end_turn\n", notice.as_str())
+    );
 
     let unconfirmed = place.acpx(&["--format", "json", "trust"]);
     assert_eq!((unconfirmed.failure().0.as_str(), unconfirmed.code), ("USAGE", Some(2)));
