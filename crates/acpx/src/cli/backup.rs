@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(after_help = "\
 The file has everything that was stored when the backup began; it is verified before it gets its name. It is not
-encrypted, and only you can read it. config.json, tokens.json and the files of agents are not in it.
+encrypted, and only you can read it. config.json, tokens.json, trusted.json and the files of agents are not in it.
 
 To restore it: acpx host stop, then copy it to acpx.db in ACPX_HOME (default ~/.acpx) after you have moved acpx.db,
 acpx.db-wal and acpx.db-shm away.

@@ -46,8 +46,8 @@ pub(crate) use self::login::AuthCommand;
 pub(crate) use self::man::page as manual_page;
 pub(crate) use self::near_verb::NearVerb;
 pub(crate) use self::options::{
-    ColorMode, DEFAULT_CURRENCY, Format, OutputArgs, SessionArgs, SetupArgs, seconds_to_idle_time,
-    seconds_to_limit,
+    CURRENCY_LETTERS, ColorMode, DEFAULT_CURRENCY, Format, OutputArgs, SessionArgs, SetupArgs,
+    seconds_to_idle_time, seconds_to_limit,
 };
 pub(crate) use self::pending::AnswerArgs;
 pub(crate) use self::prune::PruneArgs;

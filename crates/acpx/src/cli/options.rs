@@ -16,6 +16,8 @@ use super::usage::UsageError;
 /// Maximum time limit in seconds: a 32-bit count of milliseconds.
 const LONGEST: f64 = 2_147_483.647;
 
+/// The length of a currency's code, as in ISO 4217.
+pub(crate) const CURRENCY_LETTERS: usize = 3;
 /// The currency of a limit that names none.
 pub(crate) const DEFAULT_CURRENCY: &str = "USD";
 
@@ -387,8 +389,11 @@ fn cost_limits(text: &str) -> Result<SpendingLimits, String> {
     let money = |text: &str| {
         let (amount, currency) =
             text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
-        let currency =
-            if currency.is_empty() { DEFAULT_CURRENCY.to_owned() } else { currency.to_uppercase() };
+        let currency = match currency.len() {
+            0 => DEFAULT_CURRENCY.to_owned(),
+            CURRENCY_LETTERS => currency.to_uppercase(),
+            _ => return None,
+        };
         Money::of(amount.parse().ok()?, currency).filter(|money| money.nanos > 0)
     };
     let [turn, session] = limits(text, money)

@@ -50,10 +50,13 @@ fn check_target(file: &Path, store: &Path, force: bool) -> Result<(), CliError> 
     if companions.iter().any(is_named) {
         return Err(UsageError::BackupOverStore { path: file.to_owned() }.into());
     }
-    if !force && file.symlink_metadata().is_ok() {
-        return Err(UsageError::BackupExists { path: file.to_owned() }.into());
+    match file.symlink_metadata() {
+        Ok(found) if !force && !found.is_dir() => {
+            Err(UsageError::BackupExists { path: file.to_owned() }.into())
+        }
+        // A directory is refused by the write, in the words of the system.
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Copies the store into a temporary file next to the target. It is removed unless it gets its name.

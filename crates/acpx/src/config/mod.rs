@@ -38,7 +38,9 @@ use self::credentials::Credentials;
 use self::layers::{Layer, Layers};
 use self::project::ProjectFile;
 use self::trust::TrustedFiles;
-use crate::cli::{DEFAULT_CURRENCY, Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit};
+use crate::cli::{
+    CURRENCY_LETTERS, DEFAULT_CURRENCY, Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit,
+};
 
 /// The validated content of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -344,7 +346,16 @@ fn ttl(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
 /// Limits of cost: amounts for the turn and the session, and their currency.
 fn max_cost(node: &JsonNode<'_>) -> Result<SpendingLimits, WrongMember> {
     let members = node.object("an object with turn, session and currency")?;
-    let currency = members.read("currency", JsonNode::word)?.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned());
+    let currency = members.read("currency", |node| {
+        let code = node.word()?;
+        let is_code = code.len() == CURRENCY_LETTERS && code.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if is_code {
+            Ok(code.to_uppercase())
+        } else {
+            Err(node.wrong("a code of three letters, such as EUR"))
+        }
+    })?;
+    let currency = currency.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned());
     let budget = |scope| {
         let cost = members.read(scope, |node| {
             let cost = node.value().as_f64().and_then(|amount| Money::of(amount, currency.as_str()));

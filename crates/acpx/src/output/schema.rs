@@ -116,6 +116,7 @@ fn typed(kind: &str, meaning: &str) -> Value {
         "array of objects" => json!({ "type": "array", "items": { "type": "object" } }),
         "string or null" => json!({ "type": ["string", "null"] }),
         "number or null" => json!({ "type": ["number", "null"] }),
+        "object or null" => json!({ "type": ["object", "null"] }),
         "string or boolean" => json!({ "type": ["string", "boolean"] }),
         "[error](#error)" => json!({ "$ref": format!("#/$defs/{ERROR}") }),
         "`true`" => json!({ "const": true }),

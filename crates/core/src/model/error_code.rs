@@ -188,7 +188,8 @@ error_codes! {
     BadPrompt "BAD_PROMPT" Usage;
     CostLimit "COST_LIMIT" Runtime
         => "raise the limit, or start a new session",
-           "raise the limit with --max-cost, such as --max-cost 10/session, or start a new session: acpx sessions new";
+           "raise the limit that is reached: --max-cost 10 for a turn, --max-cost 10/session for its session, or maxCost in \
+            config.json";
     IdleTimeout "IDLE_TIMEOUT" Timeout
         => "check whether the agent or its model is stalled, or allow a longer silence; the next prompt continues",
            "check whether the agent or its model is stalled, or allow a longer silence with --idle-timeout";
@@ -229,8 +230,8 @@ error_codes! {
     Timeout "TIMEOUT" Timeout => "give the turn more time", "give it more time with --timeout";
     TokenLimit "TOKEN_LIMIT" Runtime
         => "raise the limit, or start a new session",
-           "raise the limit with --max-tokens, such as --max-tokens 2000000/session, or start a new session: acpx \
-            sessions new";
+           "raise the limit that is reached: --max-tokens 1M for a turn, --max-tokens 1M/session for its session, or \
+            maxTokens in config.json";
 
     // The store and the import.
     HeldByNpmAcpx "HELD_BY_NPM_ACPX" Runtime retry;

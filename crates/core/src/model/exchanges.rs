@@ -112,6 +112,9 @@ struct ReplyPart {
     text: String,
     /// How many bytes followed.
     rest: usize,
+    /// The turn in which it began. Text without an id continues it only in that turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
 }
 
 /// The fold of a record's events into exchanges.
@@ -311,7 +314,8 @@ impl ExchangeFold {
             Update::Message { kind: MessageKind::Agent, message_id, content } => {
                 let Some(parts) = &mut self.state.current else { return };
                 parts.open = None;
-                let index = parts.index_of(Some(AgentMessageKey::new(event.lineage, message_id)));
+                let key = Some(AgentMessageKey::new(event.lineage, message_id));
+                let index = parts.index_of(key, event.turn);
                 if let Some(content) = content {
                     parts.clear(index);
                     for piece in content {
@@ -371,11 +375,11 @@ impl ExchangeFold {
         let Some(parts) = &mut self.state.current else { return };
         let key = match (id, parts.open.take()) {
             (Some(id), _) => Some(AgentMessageKey::new(event.lineage, id)),
-            (None, Some(OpenMessage::Agent(key))) => Some(key),
+            (None, Some(OpenMessage::Agent(key))) if parts.began_in(&key, event.turn) => Some(key),
             (None, _) => None,
         };
         parts.open = key.clone().map(OpenMessage::Agent);
-        let index = parts.index_of(key);
+        let index = parts.index_of(key, event.turn);
         parts.append(index, content);
     }
 
@@ -443,16 +447,23 @@ impl AgentMessageKey {
 
 impl ExchangeParts {
     /// The index of the part that has a message, or that the next text without an id goes to.
-    fn index_of(&mut self, key: Option<AgentMessageKey>) -> usize {
+    fn index_of(&mut self, key: Option<AgentMessageKey>, turn: Option<TurnId>) -> usize {
         let known = match &key {
             Some(_) => self.reply.iter().rposition(|part| part.key == key),
             None => self.reply.len().checked_sub(1).filter(|last| self.reply[*last].key.is_none()),
         };
         known.unwrap_or_else(|| {
-            self.reply.push(ReplyPart { key, ..ReplyPart::default() });
+            let turn = turn.map(|turn| turn.0);
+            self.reply.push(ReplyPart { key, turn, ..ReplyPart::default() });
             self.close_oldest();
             self.reply.len() - 1
         })
+    }
+
+    /// Whether the message of this id began in a turn, or outside of all.
+    fn began_in(&self, key: &AgentMessageKey, turn: Option<TurnId>) -> bool {
+        let part = self.reply.iter().rev().find(|part| part.key.as_ref() == Some(key));
+        part.is_some_and(|part| part.turn == turn.map(|turn| turn.0))
     }
 
     /// Appends what there is room for.

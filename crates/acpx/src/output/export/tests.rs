@@ -2,7 +2,7 @@
 
 use acpx_core::model::{MessageKind, TerminalText};
 use proptest::prelude::*;
-use pulldown_cmark::{Event, Options, Parser, Tag};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::{Map, Value, json};
 
 use super::section::{PlanEntry, SectionEnd, SectionItem};
@@ -144,12 +144,14 @@ fn check_html(html: &str) {
     assert!(!lower.contains("<script") && !lower.contains("<iframe"), "{html}");
 }
 
-/// The headings of turns in Markdown, and the tags of HTML in it.
+/// The headings of turns in Markdown, and the tags of HTML in it. Headings in a quote are words of a client or an agent.
 fn outline(markdown: &str) -> (Vec<String>, Vec<String>) {
-    let (mut headings, mut html, mut in_heading) = (Vec::new(), Vec::new(), false);
+    let (mut headings, mut html, mut in_heading, mut quotes) = (Vec::new(), Vec::new(), false, 0);
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
         match event {
-            Event::Start(Tag::Heading { .. }) => {
+            Event::Start(Tag::BlockQuote(_)) => quotes += 1,
+            Event::End(TagEnd::BlockQuote(_)) => quotes -= 1,
+            Event::Start(Tag::Heading { .. }) if quotes == 0 => {
                 in_heading = true;
                 headings.push(String::new());
             }

@@ -243,6 +243,10 @@ impl TurnView {
                 self.emit_notice(&TurnNotice::SettingNotRestored { option, value, reason }, console)
             }
             Some(Fact::LimitNotEnforced { limit, reason, .. }) => {
+                // It comes after the answer, whose line may not have ended.
+                if let TurnRenderer::Text(view) = &mut self.view {
+                    view.end_line(&mut console.out)?;
+                }
                 console.flush_and_notice(&format!("the limit of {limit} cannot be enforced: {reason}"))?;
                 self.emit_notice(&TurnNotice::LimitNotEnforced { limit, reason }, console)
             }

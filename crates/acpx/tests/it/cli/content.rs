@@ -128,7 +128,6 @@ fn notices_and_compactions_are_shown_to_people_and_usage_in_the_status() {
 [compaction] the agent is compacting its memory
 
 [compaction] the agent remembers a summary of what came before
-
 hi
 
 [done] end_turn

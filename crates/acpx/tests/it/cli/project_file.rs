@@ -93,7 +93,7 @@ fn a_flag_overrides_the_project_and_the_project_the_home() {
     let expected = json!({
         "defaultAgent": "codex", "defaultPermissions": "approve-reads", "nonInteractivePermissions": "deny",
         "authPolicy": "skip", "ttl": 9, "timeout": null, "idleTimeout": 3.5, "queueMaxDepth": 256,
-        "format": "quiet",
+        "maxCost": null, "maxTokens": null, "format": "quiet",
         "agents": { "mine": { "command": "./mine --acp" }, "both": { "argv": ["y"] } },
         "authMethods": ["a", "b"], "disableExec": false, "keepPrograms": [], "mcpServers": [],
         "paths": { "global": home, "project": text(project_file(&place)) },
@@ -101,7 +101,7 @@ fn a_flag_overrides_the_project_and_the_project_the_home() {
         "origins": {
             "defaultAgent": "built-in", "defaultPermissions": "built-in", "nonInteractivePermissions": "built-in",
             "authPolicy": "built-in", "ttl": "flag", "timeout": "project", "idleTimeout": "project",
-            "queueMaxDepth": "built-in", "format": "global", "agents.mine": "global", "agents.both": "project",
+            "queueMaxDepth": "built-in", "maxCost": "built-in", "maxTokens": "built-in", "format": "global", "agents.mine": "global", "agents.both": "project",
             "authMethods.a": "global", "authMethods.b": "global", "disableExec": "built-in",
             "keepPrograms": "built-in", "mcpServers": "built-in",
             "paths.global": "environment", "paths.project": "built-in",

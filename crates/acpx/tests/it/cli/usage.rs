@@ -82,7 +82,7 @@ fn turn_over_max_cost_is_cancelled_and_the_session_refuses_the_next() {
     let replay = place.ok(&["--format", "json", "scripted", "sessions", "replay"]);
     assert!(replay.contains("COST_LIMIT"), "{replay}");
     let refused = place.acpx(&["--format", "json", "scripted", "--max-cost", "2/session", "three"]);
-    let hint = "the prompt was not sent; raise the limit with --max-cost, such as --max-cost 10/session, or start a new session: acpx sessions new";
+    let hint = "the prompt was not sent; raise the limit that is reached: --max-cost 10 for a turn, --max-cost 10/session for its session, or maxCost in config.json";
     assert_eq!(refused.failure(), ("COST_LIMIT".to_owned(), hint.to_owned(), Some(1)));
     // The limit of a session holds under another host.
     place.ok(&["host", "stop"]);

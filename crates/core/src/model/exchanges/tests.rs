@@ -169,7 +169,8 @@ impl Log {
     fn id(&mut self, kind: MessageKind, id: u8) -> Box<str> {
         if kind == MessageKind::User && (id > 0 || self.user != Some(self.exchanges)) {
             self.exchanges += 1;
-            self.user = Some(self.exchanges);
+            // Within a turn it is an echo, which begins no exchange.
+            self.user = self.turn.is_none().then_some(self.exchanges);
         }
         let id = if kind == MessageKind::User { 0 } else { id };
         format!("{}.{id}", self.exchanges).into()
