@@ -301,7 +301,7 @@ fn hostile_archive_sets_no_directories_servers_or_prompts() {
     let notes = json!([
         "its additional directories are not restored; give them again with --add-dir",
         "its MCP servers are not restored; give them again with --mcp-config",
-        "the next prompt restores its settings: mode yolo",
+        "settings that are not restored; set them again: mode yolo",
     ]);
     assert_eq!(done["notes"], notes);
     let shown = second.json(&["scripted", "sessions", "show", "api"]);
