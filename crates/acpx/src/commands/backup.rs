@@ -1,7 +1,7 @@
 //! `acpx backup`: copies the store into one file while it is in use.
 //!
 //! The copy is written under a temporary name in the same directory, verified and synced, and only then gets its name.
-//! So a file with the name is a whole backup, whatever happens meanwhile.
+//! So a file of that name is always a complete backup, also after a crash.
 
 use std::fs::{self, File};
 use std::io;

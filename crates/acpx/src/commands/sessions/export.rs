@@ -1,5 +1,5 @@
 //! `acpx sessions export`: writes a session as an archive, as Markdown, HTML or JSON. It reads the store and starts
-//! nothing. A file is written beside its place and renamed, so that it is there whole or not at all.
+//! nothing. A file is written under a temporary name in the same directory and renamed, so it is complete or absent.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufWriter, Write};

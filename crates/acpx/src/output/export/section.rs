@@ -1,5 +1,5 @@
 //! Splits a conversation into sections: a turn each, or what happened between two turns. One section is in memory at a
-//! time, whatever the length of the record.
+//! time, so memory does not depend on the length of the record.
 
 use std::collections::{HashMap, HashSet};
 
