@@ -124,6 +124,8 @@ pub(crate) struct UnknownAgent {
     pub(crate) name: String,
     /// The configuration file that names it as the default agent, if it comes from there.
     pub(crate) chosen_in: Option<Box<Path>>,
+    /// The project's file that would define it if it were trusted.
+    pub(crate) untrusted_file: Option<Box<Path>>,
 }
 
 impl fmt::Display for UnknownAgent {
@@ -134,6 +136,15 @@ impl fmt::Display for UnknownAgent {
             None => Ok(()),
         }
     }
+}
+
+/// The hint for an agent that only an untrusted project's file defines.
+pub(crate) fn trust_hint(name: &str, file: &Path) -> String {
+    format!(
+        "the project's file {} defines the agent {name}, but is not trusted as it is now; to review and allow it: \
+         acpx trust",
+        file.display()
+    )
 }
 
 /// The lookup form of a name: trimmed, lower case, and with aliases resolved.

@@ -19,6 +19,7 @@ use crate::agents;
 use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
 use crate::config::ConfigError;
+use crate::config::private::PrivateError;
 use crate::http::address::AddressError;
 use crate::http::client::RelayError;
 use crate::http::tls::TlsError;
@@ -68,6 +69,22 @@ pub(crate) enum CliError {
         /// The flag that sets it.
         flag: &'static str,
     },
+    /// The agent's own transcript of a session cannot be read.
+    #[error("cannot read the transcript {} of the session {session}: {reason}", path.display())]
+    Transcript {
+        /// Its file.
+        path: PathBuf,
+        /// The session.
+        session: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The marks of private sessions cannot be read or written.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+    /// The search index cannot be used.
+    #[error(transparent)]
+    Index(#[from] acpx_core::index::IndexError),
     /// No session has this id.
     #[error("there is no session {}{id}", if id.starts_with('@') { "" } else { "with the id " })]
     NoId {
@@ -185,6 +202,14 @@ pub(crate) enum CliError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The archived session's name cannot be that of a session here.
+    #[error("the session in the archive {} cannot keep its name: {problem}", path.display())]
+    ArchiveName {
+        /// The archive.
+        path: PathBuf,
+        /// What is wrong with the name.
+        problem: String,
+    },
     /// The exported file cannot be written.
     #[error("cannot write {}: {reason}", path.display())]
     ExportFile {
@@ -192,6 +217,16 @@ pub(crate) enum CliError {
         path: PathBuf,
         /// The reason.
         reason: String,
+    },
+    /// The file that `verify` was given cannot be opened as a store.
+    #[error("cannot verify {}: {reason}", path.display())]
+    Unverifiable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+        /// The code of the store's error.
+        code: ErrorCode,
     },
     /// The configuration forbids `exec`.
     #[error("exec is disabled by {}", file.display())]
@@ -202,6 +237,23 @@ pub(crate) enum CliError {
     /// A token operation failed.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// There is no such sink of notifications, or none at all.
+    #[error("{}", match name {
+        Some(name) => format!("there is no sink {name:?}"),
+        None => "no sink is configured".to_owned(),
+    })]
+    NoSink {
+        /// Its name, if one was given.
+        name: Option<String>,
+    },
+    /// A sink did not take a notification.
+    #[error("the sink {sink} did not take the notification: {reason}")]
+    NotificationFailed {
+        /// Its name.
+        sink: String,
+        /// The reason.
+        reason: String,
+    },
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -214,6 +266,18 @@ pub(crate) enum CliError {
         token: bool,
         /// Whether TLS is configured.
         tls: bool,
+    },
+    /// The page's server runs, and cannot listen as requested.
+    #[error("the page's server runs already, at {url}")]
+    WebServerRuns {
+        /// Where browsers reach it.
+        url: String,
+    },
+    /// The page's server did not stop.
+    #[error("the page's server (pid {pid}) does not stop")]
+    WebServerStays {
+        /// Its process.
+        pid: u32,
     },
     /// Any web page in the user's browser could connect.
     #[error("any web page could connect, and there is no token")]
@@ -472,15 +536,19 @@ impl CliError {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Remote(error) => error.code.clone(),
+            Self::Unverifiable { code, .. } => code.clone(),
             Self::About { error, .. } => error.code(),
             Self::Session(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Import(error) => error.code(),
             Self::Archive(error) => error.code(),
             Self::ArchiveAgent { .. } => ErrorCode::AgentMismatch,
+            Self::ArchiveName { .. } => ErrorCode::InvalidArchive,
             Self::ExportFile { .. } => ErrorCode::ExportNotWritten,
             Self::Config(error) => error.code(),
             Self::Token(error) => error.code(),
+            Self::NoSink { .. } => ErrorCode::NoSink,
+            Self::NotificationFailed { .. } => ErrorCode::NotificationFailed,
             Self::Tls(_) => ErrorCode::TlsUnusable,
             Self::PublicAddress { .. } | Self::OpenToPages => ErrorCode::PublicAddress,
             Self::ReservedForUser { .. } => ErrorCode::NotAllowed,
@@ -488,6 +556,7 @@ impl CliError {
             Self::Relay(_) => ErrorCode::RemoteLost,
             Self::Usage(UsageError::FlowOfNpm { .. }) => ErrorCode::FlowInNpmAcpx,
             Self::Usage(_)
+            | Self::WebServerRuns { .. }
             | Self::NoSuchPosition(_)
             | Self::NoLogin { .. }
             | Self::SeveralLost { .. }
@@ -497,6 +566,9 @@ impl CliError {
             Self::Input(_) => ErrorCode::BadPrompt,
             Self::NoHome | Self::RelativeHome(_) => ErrorCode::BadHome,
             Self::Directory { .. } => ErrorCode::BadDirectory,
+            Self::Transcript { .. } => ErrorCode::TranscriptNotRead,
+            Self::Private(_) => ErrorCode::PrivateUnusable,
+            Self::Index(error) => error.code(),
             Self::NoId { .. } | Self::OtherAgent { .. } | Self::NoSession { .. } | Self::NoneLost { .. } => {
                 ErrorCode::NoSession
             }
@@ -510,7 +582,9 @@ impl CliError {
             Self::Signalled => ErrorCode::Signalled,
             Self::Output(_) | Self::Unshown { .. } => ErrorCode::OutputFailed,
             Self::Path(_) => ErrorCode::BadPath,
-            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } => ErrorCode::System,
+            Self::Runtime(_) | Self::System { .. } | Self::Listen { .. } | Self::WebServerStays { .. } => {
+                ErrorCode::System
+            }
         }
     }
 

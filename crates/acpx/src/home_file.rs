@@ -13,12 +13,43 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::private_file::{ExistingFile, PrivateFile};
+
 /// The file, with its content as `T`.
 #[derive(Debug, Clone)]
 pub(crate) struct HomeFile<T> {
     path: PathBuf,
     largest: u64,
     content: PhantomData<T>,
+}
+
+/// An exclusive lock on a file that has no other purpose; it is released when dropped.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    _file: File,
+}
+
+impl LockFile {
+    /// Takes the lock; `None` if another process has it.
+    pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let file = Self::open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for the lock.
+    fn take(path: &Path) -> io::Result<Self> {
+        let file = Self::open(path)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(Self { _file: file })
+    }
+
+    fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    }
 }
 
 impl<T: Default + Serialize + DeserializeOwned> HomeFile<T> {
@@ -48,9 +79,7 @@ impl<T: Default + Serialize + DeserializeOwned> HomeFile<T> {
         &self,
         change: impl FnOnce(&mut T) -> Result<R, E>,
     ) -> io::Result<Result<R, E>> {
-        let lock = self.path.with_extension("lock");
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock)?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+        let _lock = LockFile::take(&self.path.with_extension("lock"))?;
         let mut content = self.read()?;
         let done = change(&mut content);
         if done.is_ok() {
@@ -60,12 +89,8 @@ impl<T: Default + Serialize + DeserializeOwned> HomeFile<T> {
     }
 
     fn write(&self, content: &T) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        // A temporary file is readable by its owner only, and so is the file it replaces.
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let mut file = PrivateFile::next_to(&self.path, ".acpx-home-")?;
         file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path)?;
-        File::open(directory)?.sync_all()
+        file.persist(&self.path, ExistingFile::Replace)
     }
 }

@@ -1,7 +1,7 @@
 //! The `acpx` program: its grammar, its commands, and the demo agent.
 //!
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads. Layers, each using only those
-//! before it: `version`, `home_file`, `agents`, `log`, `http`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
+//! before it: `version`, `private_file`, `home_file`, `agents`, `log`, `http`, `web`, `mcp`, `demo_agent`, `cli`, `config`, `prompt_input`, `error`, `output`, `terminal`,
 //! `session`, `commands`.
 
 mod agents;
@@ -14,11 +14,14 @@ mod home_file;
 mod http;
 mod log;
 mod mcp;
+mod notify;
 mod output;
+mod private_file;
 mod prompt_input;
 mod session;
 mod terminal;
 mod version;
+mod web;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -55,7 +58,7 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
     if arguments.is_empty() && io::stdin().is_terminal() && output::screen().is_terminal() {
         return commands::picker::run(config);
     }
-    let configured = |name: &str| config.agent_names(name);
+    let configured = |name: &str| config.known_agents(name);
     let terminals = ProgramTerminals { stdin: io::stdin().is_terminal(), columns: output::columns() };
     match cli::parse(arguments, &configured, terminals)? {
         Request::Run(invocation) => commands::run(*invocation, config),

@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ..EngineSettings::default()
                 },
                 server_file: Arc::new(servers_of),
+                own_servers: Arc::new(|_| Vec::new()),
                 usage_limits: Arc::new(acpx_core::model::SpendingLimits::default),
                 name_of: |_| None,
             };

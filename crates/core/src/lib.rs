@@ -6,7 +6,8 @@
 //!
 //! Layers, each using only those before it: [`sync`] (a mutex), [`model`] (domain types), [`machine`]
 //! (the session state machine, pure), [`wire`] (JSON-RPC transport), [`store`] (persistence), [`acp`] (the protocol's
-//! messages), [`tools`] (processes and files), [`engine`] (running sessions), [`protocol`] (extensions of ACP between
+//! messages), [`tools`] (processes and files), [`transcripts`] (what agents store themselves), [`index`]
+//! (the full-text index), [`engine`] (running sessions), [`protocol`] (extensions of ACP between
 //! host and client), [`home`] (locating a host), and next to each other [`host`] (the process that runs the sessions)
 //! and [`client`] (processes that connect to it).
 
@@ -15,12 +16,14 @@ pub mod client;
 pub mod engine;
 pub mod home;
 pub mod host;
+pub mod index;
 pub mod machine;
 pub mod model;
 pub mod protocol;
 pub mod store;
 pub mod sync;
 pub mod tools;
+pub mod transcripts;
 pub mod wire;
 
 /// The examples of `docs/guide/embedding.md`, compiled and run with the documentation tests.

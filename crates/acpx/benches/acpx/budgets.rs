@@ -36,6 +36,10 @@ pub(crate) enum Measure {
     OverShortRecord,
     /// Milliseconds without the agent's own.
     MillisNet,
+    /// Milliseconds of the whole command.
+    Millis,
+    /// Megabytes in a second.
+    MegabytesPerSecond,
     /// How many in a second.
     PerSecond,
     /// Our time over that of a loop over the same rows without acpx.
@@ -63,6 +67,8 @@ impl fmt::Display for Measure {
             Self::OverOneRecord => "× with one record",
             Self::OverShortRecord => "× with a short record",
             Self::MillisNet => " ms, net",
+            Self::Millis => " ms",
+            Self::MegabytesPerSecond => " MB a second",
             Self::PerSecond => " a second",
             Self::OverBareLoop => "× a bare loop",
             Self::MicrosMoreMedian => " µs more at the median",
@@ -79,8 +85,8 @@ impl fmt::Display for Budget {
 
 use Limit::{AtLeast, AtMost};
 use Measure::{
-    Faster, FasterNet, Megabytes, MicrosMoreMedian, MillisNet, OverBareLoop, OverEmpty, OverOneRecord,
-    OverShortRecord, PerSecond,
+    Faster, FasterNet, Megabytes, MegabytesPerSecond, MicrosMoreMedian, Millis, MillisNet, OverBareLoop,
+    OverEmpty, OverOneRecord, OverShortRecord, PerSecond,
 };
 
 /// The start of the program.
@@ -130,6 +136,16 @@ pub(crate) const LONG_REPLAY: Budget =
 /// The end of a long conversation in an editor.
 pub(crate) const LONG_LOAD: Budget =
     Budget { work: "an editor's load of its last 5 turns", limits: &[AtMost(1.5, OverShortRecord)] };
+/// Every conversation on the machine, read once.
+pub(crate) const INDEX: Budget = Budget {
+    work: "`index rebuild` of 1,000,000 messages in 10,000 transcripts",
+    limits: &[AtLeast(5.0, MegabytesPerSecond)],
+};
+/// The conversations of all agents.
+pub(crate) const TRANSCRIPTS_LISTED: Budget =
+    Budget { work: "`sessions list --all` with these", limits: &[AtMost(150.0, Millis)] };
+/// Two words among all that was said.
+pub(crate) const SEARCH: Budget = Budget { work: "`search` over these", limits: &[AtMost(30.0, Millis)] };
 /// A fast agent.
 pub(crate) const STORED: Budget =
     Budget { work: "280-byte updates, stored and forwarded", limits: &[AtLeast(100_000.0, PerSecond)] };
@@ -166,7 +182,7 @@ pub(crate) const STALLED: Budget =
     Budget { work: "memory for a client that reads nothing", limits: &[AtMost(5.0, Megabytes)] };
 
 /// All of them, in the order of the report.
-pub(crate) const BUDGETS: [&Budget; 26] = [
+pub(crate) const BUDGETS: [&Budget; 29] = [
     &VERSION,
     &STATUS,
     &LIST,
@@ -183,6 +199,9 @@ pub(crate) const BUDGETS: [&Budget; 26] = [
     &LONG_HISTORY,
     &LONG_REPLAY,
     &LONG_LOAD,
+    &INDEX,
+    &TRANSCRIPTS_LISTED,
+    &SEARCH,
     &STORED,
     &REPLAY,
     &FACE_MESSAGE,

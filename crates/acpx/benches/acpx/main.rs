@@ -22,6 +22,7 @@ mod replay;
 mod report;
 mod samples;
 mod stalled;
+mod transcripts;
 mod updates;
 
 use std::path::{Path, PathBuf};
@@ -92,6 +93,7 @@ fn measure(npm: Option<&Path>, scale: bool) -> Report {
     if scale {
         records::measure(&Program::ours(), &Program::ours(), None, &agents, &mut report);
         long_record::measure(&agents, &mut report);
+        transcripts::measure(&mut report);
         return report;
     }
     let npm_rate = commands::measure(&sides, &agents, &mut report);
@@ -102,6 +104,7 @@ fn measure(npm: Option<&Path>, scale: bool) -> Report {
     let npm_program = npm.map(Program::npm);
     records::measure(&Program::ours(), &Program::ours(), npm_program.as_ref(), &agents, &mut report);
     long_record::measure(&agents, &mut report);
+    transcripts::measure(&mut report);
     updates::measure(npm_rate, &mut report);
     latency::measure(&agents, &mut report);
     face::measure(&agents, &mut report);

@@ -50,6 +50,11 @@ impl Program {
         Self { kind, command, home }
     }
 
+    /// The home of its user.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// Where it keeps its files.
     pub(crate) fn files(&self) -> PathBuf {
         self.home.join(".acpx")

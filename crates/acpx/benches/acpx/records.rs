@@ -54,11 +54,12 @@ pub(crate) fn measure(
     let race = Race::run(ROUNDS, &mut || one.run(list), &mut || many.run(list), None);
     let found = [(Measure::OverOneRecord, Some(race.ours.over(&race.floor)))];
     report.add(Row::of_race(&budgets::MANY_LISTED, &race, &found));
-    // The directory has a session without a name, so each name is a new one.
+    // The directory has a session without a name, so each name is a new one, with an agent and ACP session of its own.
     let number = Cell::new(0);
     let create = |program: &Program| {
         number.set(number.get() + 1);
         let name = format!("new-{}", number.get());
+        let agent = agents::line(&agents.quick_with(&name));
         program.run(&["--agent", &agent, "prompt", "--create", "-s", &name, "hi"])
     };
     // The host starts before it is timed.

@@ -165,6 +165,7 @@ impl LineBefore {
         let is_new = matches!(self.below.as_deref(), Some("new" | "ensure"));
         let fixed: &[&str] = match flag {
             "-s" | "--session" if !is_new => return vec![CompletionKind::Session],
+            "--agent" if self.verb.as_deref() == Some("search") => return vec![CompletionKind::Agent],
             "--model" => return vec![CompletionKind::Value(Some("model".to_owned()))],
             "--non-interactive-permissions" => &["deny", "fail", "wait"],
             "--auth-policy" => &["skip", "fail"],
@@ -310,6 +311,12 @@ mod tests {
             (&["help", ""], &["prompt attach exec", "Agent"]),
             (&["host", ""], &["status stop restart"]),
             (&["schema", ""], &["Schema"]),
+            (&["search", "--agent", ""], &["Agent"]),
+            (&["search", "roof", "--role", ""], &["user agent thought"]),
+            (&["search", "--project", ""], &["File"]),
+            (&["index", ""], &["status rebuild update"]),
+            (&["notify", ""], &["status test help"]),
+            (&["attach", "--from", ""], &["start"]),
             (&["completions", ""], &["bash zsh fish"]),
             (&["backup", ""], &["File"]),
             (&["claude", "-f", ""], &["File"]),

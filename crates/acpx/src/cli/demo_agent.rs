@@ -77,7 +77,7 @@ Run a small agent that needs no model and no account
 A complete ACP agent on stdin and stdout, to try acpx with and to test against. \
 It keeps its sessions in ACPX_HOME/demo (default ~/.acpx/demo). \
 It connects to the MCP servers that its client names, over stdio and streamable HTTP. \
-The same prompts always get the same answers.";
+The same prompts always get the same answers, and the same numbers of tokens.";
 
 const WORDS: &str = "\
 Words in a prompt control the answer, in their order:

@@ -5,20 +5,20 @@ use super::options::UNATTENDED_HELP_OF_EXEC;
 /// The shared flags, by clap's names, that a verb accepts and ignores: calling programs put the same flags before every
 /// verb. Its help does not name them, nor the flags of turns unless the verb has turns.
 const UNUSED: &[(&[&str], &[&str])] = &[
-    (&["doctor"], &["ttl", "model", "add_dir"]),
-    (&["serve"], &["model", "mcp_config", "add_dir"]),
-    (&["acp"], &["model", "mcp_config", "add_dir"]),
+    (&["doctor"], &["ttl", "model", "with_recall", "add_dir"]),
+    (&["serve"], &["model", "mcp_config", "with_recall", "add_dir"]),
+    (&["acp"], &["model", "mcp_config", "with_recall", "add_dir"]),
     (&["exec"], &["ttl"]),
     (&["compare"], &["ttl", "agent"]),
-    (&["auth"], &["ttl", "model", "mcp_config", "add_dir", "auth_policy"]),
+    (&["auth"], &["ttl", "model", "mcp_config", "with_recall", "add_dir", "auth_policy"]),
     (&["cancel"], WITHOUT_AGENT),
-    (&["set-mode"], &["model", "mcp_config", "add_dir"]),
-    (&["set"], &["model", "mcp_config", "add_dir"]),
+    (&["set-mode"], &["model", "mcp_config", "with_recall", "add_dir"]),
+    (&["set"], &["model", "mcp_config", "with_recall", "add_dir"]),
     (&["status"], READING),
     (&["usage"], READING),
     (&["sessions", "new"], &[]),
     (&["sessions", "ensure"], &[]),
-    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "with_recall", "add_dir"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
@@ -28,6 +28,7 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["sessions", "close"], WITHOUT_AGENT),
     (&["sessions", "delete"], WITHOUT_AGENT),
     (&["sessions", "prune"], WITHOUT_AGENT),
+    (&["sessions", "private"], READING),
     (&["sessions", "rename"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
     (&["config", "init"], OF_FILES),
@@ -36,11 +37,13 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["trust", "revoke"], OF_FILES),
 ];
 /// The flags that a verb ignores if it starts no agent.
-const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+const WITHOUT_AGENT: &[&str] =
+    &["ttl", "protocol", "model", "mcp_config", "with_recall", "add_dir", "auth_policy"];
 /// The flags that a verb ignores if it concerns files alone.
 const OF_FILES: &[&str] =
-    &["agent", "timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
-const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+    &["agent", "timeout", "ttl", "protocol", "model", "mcp_config", "with_recall", "add_dir", "auth_policy"];
+const READING: &[&str] =
+    &["timeout", "ttl", "protocol", "model", "mcp_config", "with_recall", "add_dir", "auth_policy"];
 
 /// The verbs with turns, except `prompt`.
 const WITH_TURNS: [&[&str]; 4] = [&["exec"], &["compare"], &["serve"], &["acp"]];

@@ -10,15 +10,19 @@ use super::compare::CompareArgs;
 use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::login::AuthCommand;
+use super::mcp::McpArgs;
+use super::notify::NotifyCommand;
 use super::options::{Format, OutputArgs, SessionArgs};
 use super::pending::AnswerArgs;
 use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
-use super::sessions::SessionsCommand;
+use super::search::{IndexCommand, SearchArgs};
+use super::sessions::{SessionsCommand, StartArgs};
 use super::shell::{CompleteArgs, CompletionsArgs};
 use super::usage::UsageError;
 use super::usage_report::UsageArgs;
 use super::verbs::{AcpArgs, CancelArgs, HostCommand, SchemaArgs, TourArgs, Verb, WordArgs};
+use super::web::WebCommand;
 
 /// A command with its options.
 #[derive(Debug)]
@@ -59,9 +63,12 @@ pub(crate) enum CliCommand {
     Cancel(CancelArgs),
     Set(SetCommand),
     Usage(UsageArgs),
+    Search(SearchArgs),
+    Index(IndexCommand),
+    Notify(NotifyCommand),
     Status,
-    /// `attach`.
-    Attach,
+    /// `attach`, from a position on.
+    Attach(StartArgs),
     Pending,
     Approve(AnswerArgs),
     Deny(AnswerArgs),
@@ -70,6 +77,7 @@ pub(crate) enum CliCommand {
     Acp,
     Auth(AuthCommand),
     Serve(ServeArgs),
+    Web(WebCommand),
     Doctor,
     Token(TokenCommand),
     Host(HostCommand),
@@ -82,6 +90,7 @@ pub(crate) enum CliCommand {
     Completions(CompletionsArgs),
     Complete(CompleteArgs),
     Man,
+    Mcp(McpArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     RemoteAgent(RemoteAgentArgs),
@@ -134,6 +143,8 @@ pub(crate) struct CompareCommand {
     /// The agents by name.
     pub(crate) agents: Vec<String>,
     pub(crate) input: PromptWords,
+    /// Whether the prompt is the last of the words after the verb, with nothing but its place to tell it from an agent.
+    pub(crate) is_prompt_unmarked: bool,
 }
 
 /// A setting to change.
@@ -257,9 +268,12 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
             CliCommand::Set(SetCommand { option: Some(args.key), change })
         }
         Verb::Usage(args) => CliCommand::Usage(args),
+        Verb::Search(args) => CliCommand::Search(args),
+        Verb::Index(command) => CliCommand::Index(command),
+        Verb::Notify(command) => CliCommand::Notify(command),
         Verb::Cancel(args) => CliCommand::Cancel(args),
         Verb::Status => CliCommand::Status,
-        Verb::Attach => CliCommand::Attach,
+        Verb::Attach(start) => CliCommand::Attach(start),
         Verb::Pending => CliCommand::Pending,
         Verb::Approve(args) => CliCommand::Approve(args),
         Verb::Deny(args) => CliCommand::Deny(args),
@@ -269,6 +283,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         Verb::Acp(AcpArgs { login: Some(method) }) => CliCommand::Auth(AuthCommand::LogIn { method }),
         Verb::Acp(_) => CliCommand::Acp,
         Verb::Serve(args) => CliCommand::Serve(args),
+        Verb::Web(command) => CliCommand::Web(command),
         Verb::Doctor(args) => {
             *agent = named_once("doctor", agent.take(), args.named)?;
             CliCommand::Doctor
@@ -284,6 +299,7 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
         Verb::Completions(args) => CliCommand::Completions(args),
         Verb::Complete(args) => CliCommand::Complete(args),
         Verb::Man => CliCommand::Man,
+        Verb::Mcp(args) => CliCommand::Mcp(args),
         Verb::Tour(args) => CliCommand::Tour(args),
         Verb::DemoAgent(args) => CliCommand::DemoAgent(args),
         Verb::RemoteAgent(args) => CliCommand::RemoteAgent(args),
@@ -294,13 +310,15 @@ fn read(verb: Verb, agent: &mut Option<String>, has_agent_flag: bool) -> Result<
 fn compared(args: CompareArgs) -> Result<CompareCommand, UsageError> {
     let CompareArgs { arguments: mut agents, mut words, file, prompt_file, json: _ } = args;
     let file = file.or(prompt_file);
-    if file.is_none() && words.is_empty() {
+    let is_prompt_unmarked = file.is_none() && words.is_empty();
+    if is_prompt_unmarked {
         words.extend(agents.pop());
     }
     if agents.is_empty() {
         return Err(UsageError::CompareWords);
     }
-    Ok(CompareCommand { agents, input: PromptWords { words, file, attachments: Vec::new() } })
+    let input = PromptWords { words, file, attachments: Vec::new() };
+    Ok(CompareCommand { agents, input, is_prompt_unmarked })
 }
 
 /// The agent, named before the command or after it, but not both.

@@ -15,7 +15,9 @@ mod help;
 mod invocation;
 mod login;
 mod man;
+mod mcp;
 mod near_verb;
+mod notify;
 mod options;
 mod pages;
 mod pending;
@@ -24,12 +26,16 @@ mod queue;
 mod remote;
 mod requested_format;
 mod scan;
+mod search;
 mod sessions;
 mod shell;
 mod skill;
 mod usage;
 mod usage_report;
 mod verbs;
+mod web;
+
+use std::path::PathBuf;
 
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
@@ -44,7 +50,9 @@ pub(crate) use self::invocation::{
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::man::page as manual_page;
+pub(crate) use self::mcp::McpArgs;
 pub(crate) use self::near_verb::NearVerb;
+pub(crate) use self::notify::NotifyCommand;
 pub(crate) use self::options::{
     CURRENCY_LETTERS, ColorMode, DEFAULT_CURRENCY, Format, OutputArgs, SessionArgs, SetupArgs,
     seconds_to_idle_time, seconds_to_limit,
@@ -55,15 +63,17 @@ pub(crate) use self::queue::{QueueCommand, QueueDropArgs, QueueFilterArgs, Queue
 pub(crate) use self::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
 pub(crate) use self::requested_format::{RequestedFormat, requested_cwd, requested_format};
 pub(crate) use self::scan::is_verb;
+pub(crate) use self::search::{IndexCommand, RoleArg, SearchArgs};
 pub(crate) use self::sessions::{
-    ExportArgs, ExportFormat, ImportArgs, ListArgs, MigrateArgs, NewArgs, ReplayArgs, ResultArgs,
-    SessionsCommand, WaitArgs,
+    ExportArgs, ExportFormat, ImportArgs, ListArgs, MigrateArgs, NewArgs, PrivateArgs, PrivateState,
+    ReplayArgs, ResultArgs, SessionsCommand, WaitArgs,
 };
 pub(crate) use self::shell::{CompleteArgs, CompletionsArgs, Shell};
 pub(crate) use self::skill::SkillAction;
 pub(crate) use self::usage::{UsageError, nearest};
-pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy};
+pub(crate) use self::usage_report::{Moment, UsageArgs, UsageBy, moment};
 pub(crate) use self::verbs::{HostCommand, HostLogArgs, SchemaArgs, TourArgs};
+pub(crate) use self::web::{WebCommand, WebListenArgs, WebOpenArgs};
 
 use self::invocation::SharedFlags;
 use self::scan::{HelpTopic, ScanResult, scan};
@@ -84,8 +94,17 @@ pub(crate) enum Request {
     NearVerb(NearVerb),
 }
 
-/// Returns the names of configured agents, for the error about this name. Called at most once.
-pub(crate) type ConfiguredNames<'a, E> = &'a dyn Fn(&str) -> Result<Vec<String>, E>;
+/// Returns the configured agents, for the meaning of this name. Called at most once.
+pub(crate) type ConfiguredNames<'a, E> = &'a dyn Fn(&str) -> Result<KnownAgents, E>;
+
+/// The agents that a configuration adds to the built-in ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct KnownAgents {
+    /// Their names.
+    pub(crate) names: Vec<String>,
+    /// The project's file that would define the looked-up name if it were trusted.
+    pub(crate) untrusted_file: Option<PathBuf>,
+}
 
 /// The terminals of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use acpx_core::model::{
@@ -272,6 +273,9 @@ pub(crate) struct SessionArgs {
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = SHARED)]
     pub(crate) mcp_config: Option<PathBuf>,
+    /// Give a new session past sessions of its project, through the MCP server of acpx mcp
+    #[arg(long, help_heading = SHARED)]
+    pub(crate) with_recall: bool,
     /// Give the session this additional directory, if the agent supports it; may be repeated
     #[arg(long, value_name = "DIR", help_heading = SHARED)]
     pub(crate) add_dir: Vec<PathBuf>,
@@ -292,7 +296,7 @@ Cancel a turn that costs more than this, and refuse a prompt once its session ha
   --max-cost 4EUR           in another currency than USD
 
 The cost is what the agent reports. A limit that cannot be enforced, because the agent reports no cost or another
-currency, is reported once.";
+currency, is reported once in a session.";
 
 const MAX_TOKENS_HELP: &str = "\
 Cancel a turn that uses more tokens than this, and refuse a prompt once its session has used them
@@ -459,4 +463,9 @@ fn time_limit(text: &str) -> Result<Duration, String> {
 fn idle_time(text: &str) -> Result<Duration, String> {
     let idle = text.parse().ok().and_then(seconds_to_idle_time);
     idle.ok_or_else(|| format!("expected a number of seconds from 0 to {LONGEST}"))
+}
+
+/// Parses a count.
+pub(super) fn count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::web::ScopeArg;
 use crate::http::guard::read_origin;
 use crate::http::server::Allowance;
 
@@ -78,7 +79,7 @@ impl ServeArgs {
     }
 }
 
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     // Other names would have to be resolved and might be any machine.
     let text =
         text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
@@ -103,11 +104,14 @@ Examples:
         /// A name to recognise it by
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// What its clients may do: full, answer (read, and answer permission requests) or read
+        #[arg(long, value_name = "SCOPE", value_enum, default_value = "full", hide_possible_values = true)]
+        scope: ScopeArg,
     },
-    /// List the tokens: when they were created, used and revoked
+    /// List the tokens and the devices of the page: when they were created, used and revoked
     #[command(override_usage = "acpx token list [FLAGS]")]
     List,
-    /// Revoke a token and end its connections
+    /// Revoke a token, or sign a device out, and end its connections
     #[command(override_usage = "acpx token revoke [FLAGS] <ID>")]
     Revoke {
         /// Its id, as in acpx token list

@@ -4,11 +4,11 @@
 //! left to clap. In a prompt without its verb a known flag is a flag wherever it stands before `--`, one that is
 //! nearly a known flag is a mistake, and any other word that begins with a hyphen is text after the first word.
 
-use super::ConfiguredNames;
 use super::flags;
 use super::flags::Flag;
 use super::near_verb::NearVerb;
 use super::usage::{UsageError, nearest};
+use super::{ConfiguredNames, KnownAgents};
 use crate::agents;
 
 /// Verbs that may follow an agent's name.
@@ -27,21 +27,30 @@ pub(super) const TOP_VERBS: &[&str] = &[
     "completions",
     "config",
     "flow",
+    "index",
     "man",
+    "mcp",
+    "notify",
     "queue",
     "schema",
+    "search",
     "trust",
     "verify",
+    "web",
 ];
 const SESSIONS_VERBS: &[&str] = &[
     "new", "ensure", "list", "show", "history", "read", "replay", "watch", "result", "wait", "close",
-    "delete", "prune", "rename", "move", "reset", "restore", "export", "import", "migrate", "help",
+    "delete", "prune", "rename", "move", "reset", "restore", "export", "import", "migrate", "private",
+    "help",
 ];
 const HOST_VERBS: &[&str] = &["status", "stop", "restart", "log", "run", "help"];
 const TOKEN_VERBS: &[&str] = &["new", "list", "revoke", "help"];
 const QUEUE_VERBS: &[&str] = &["list", "drop", "help"];
 const CONFIG_VERBS: &[&str] = &["show", "init", "help"];
+const INDEX_VERBS: &[&str] = &["status", "rebuild", "update", "background", "help"];
+const NOTIFY_VERBS: &[&str] = &["status", "test", "run", "help"];
 const TRUST_VERBS: &[&str] = &["add", "list", "revoke", "help"];
+const WEB_VERBS: &[&str] = &["open", "status", "stop", "run", "help"];
 
 /// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
@@ -202,20 +211,25 @@ impl<'a> Scan<'a> {
             return Ok(WordMeaning::Text);
         }
         let name = agents::canonical(word);
-        let configured = if agents::is_built_in(word) { Vec::new() } else { configured(&name)? };
-        let known = agents::is_built_in(word) || configured.contains(&name);
+        let is_built_in = agents::is_built_in(word);
+        let configured = if is_built_in { KnownAgents::default() } else { configured(&name)? };
+        let known = is_built_in || configured.names.contains(&name);
         match (known, has_line) {
             (true, false) => Ok(WordMeaning::Agent(name)),
             (true, true) => Err(UsageError::TwoAgents { name }.into()),
             (false, true) => Ok(WordMeaning::Text),
-            (false, false) => Err(self.unknown_word(word, &configured).into()),
+            (false, false) => Err(self.unknown_word(word, configured).into()),
         }
     }
 
-    fn unknown_word(&self, word: &str, configured: &[String]) -> UsageError {
+    fn unknown_word(&self, word: &str, configured: KnownAgents) -> UsageError {
+        let KnownAgents { names, untrusted_file } = configured;
+        if let Some(file) = untrusted_file {
+            return UsageError::UntrustedAgent { word: word.to_owned(), file };
+        }
         let verbs = AGENT_VERBS.iter().chain(ROOT_VERBS).chain(TOP_VERBS).copied();
         let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
-        let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
+        let suggestion = nearest(word, built_in.into_iter().chain(names.iter().map(String::as_str)));
         UsageError::UnknownWord { words: self.words(), word: word.to_owned(), suggestion }
     }
 
@@ -379,6 +393,9 @@ pub(super) fn verbs_below(verb: &str) -> &'static [&'static str] {
         "queue" => QUEUE_VERBS,
         "config" => CONFIG_VERBS,
         "trust" => TRUST_VERBS,
+        "index" => INDEX_VERBS,
+        "notify" => NOTIFY_VERBS,
+        "web" => WEB_VERBS,
         _ => &[],
     }
 }
@@ -388,7 +405,9 @@ pub(super) fn implied_verb(verb: &str) -> Option<&'static str> {
     match verb {
         "sessions" | "queue" => Some("list"),
         "config" => Some("show"),
+        "index" | "notify" => Some("status"),
         "trust" => Some("add"),
+        "web" => Some("open"),
         _ => None,
     }
 }

@@ -2,13 +2,12 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use acpx_core::acp::Cursor;
 use acpx_core::model::{AcpSessionId, RequestId, Seq, TurnId};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::options::SessionNameArgs;
+use super::options::{SessionNameArgs, count};
 use super::prune::PruneArgs;
 use super::verbs::{Build, of_verbs, output, request_id, session, with_verbs};
 
@@ -59,6 +58,7 @@ const SESSIONS_VERBS: &[(&str, Build)] = &[
             .after_help(DELETE_HELP)
     }),
     ("prune", |command, _| session::<PruneArgs, ()>(command)),
+    ("private", |command, _| session::<PrivateArgs, ()>(command)),
     ("rename", |command, _| {
         session::<NamedArgs, RenameArgs>(command)
             .allow_missing_positional(true)
@@ -135,6 +135,7 @@ pub(crate) enum SessionsCommand {
     Close,
     Delete(DeleteArgs),
     Prune(PruneArgs),
+    Private(PrivateArgs),
     Rename(RenameArgs),
     Move,
     Reset(ResetArgs),
@@ -168,7 +169,8 @@ acpx -s ID 'continue'.
 
 In a pipe a row has the id, the name, the directory, the last use, the agent and the title, separated by tabs. The id of
 a closed session is followed by [closed]. A session with the name [by id], such as one that an editor created, has no
-name.")]
+name. With --all two columns follow, the turns and the tokens, and an id of an agent's own transcript is followed by
+[native]; a prompt to such an id continues the session.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(crate) struct ListArgs {
     /// List the sessions stored here; this is the default
@@ -177,6 +179,9 @@ pub(crate) struct ListArgs {
     /// Start the agent and list its own sessions, including those not stored here
     #[arg(long)]
     pub(crate) remote: bool,
+    /// Include the sessions of the agents' own transcripts, each conversation once; nothing is started
+    #[arg(long, conflicts_with_all = ["remote", "local", "cursor"])]
+    pub(crate) all: bool,
     /// List page by page: start, or the cursor that the page before printed
     #[arg(long, value_name = "CURSOR", conflicts_with = "local")]
     pub(crate) cursor: Option<String>,
@@ -216,6 +221,35 @@ pub(crate) struct DeleteArgs {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+/// Mark a session as private, so that acpx mcp never shows it; without arguments, list the private ones
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A mark covers all ACP sessions of the session, their transcripts, and those of sub-agents. ID may be a name, an id or a
+beginning of one, also of a session that only the agent keeps.
+
+Examples:
+  acpx sessions private 019a5f3c on
+  acpx sessions private 019a5f3c off
+  acpx sessions private                the private sessions")]
+#[command(
+    override_usage = "acpx sessions private [FLAGS]\n       acpx [AGENT] sessions private [FLAGS] ID on|off"
+)]
+pub(crate) struct PrivateArgs {
+    /// The session, by its name or id
+    #[arg(value_name = "ID", requires = "state")]
+    pub(crate) positional: Option<String>,
+    /// Whether it is private
+    #[arg(value_name = "on|off", value_enum, hide_possible_values = true)]
+    pub(crate) state: Option<PrivateState>,
+}
+
+/// Whether a session is private.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrivateState {
+    On,
+    Off,
 }
 
 // What a session is called from now on.
@@ -328,11 +362,6 @@ fn session_id(text: &str) -> Result<AcpSessionId, String> {
     AcpSessionId::new(text.trim()).map_err(|_| "expected the id of a session of the agent".to_owned())
 }
 
-/// Parses a count.
-pub(super) fn count<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "expected a whole number above 0".to_owned())
-}
-
 // A position in a conversation.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StartArgs {
@@ -425,7 +454,7 @@ pub(crate) struct ExportArgs {
     /// What to write
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) r#as: ExportFormat,
-    /// Write to this file instead of stdout
+    /// Write to this file instead of stdout, which is also -
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

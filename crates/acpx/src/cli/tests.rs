@@ -19,9 +19,16 @@ fn words(line: &[&str]) -> Vec<String> {
     line.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Parses with one configured agent, `mine`, and stdin no terminal.
+/// One configured agent, `mine`, and one that only an untrusted file defines, `theirs`.
+#[expect(clippy::unnecessary_wraps, reason = "the shape that the parser calls")]
+fn configured(name: &str) -> Result<KnownAgents, CliError> {
+    let untrusted_file = (name == "theirs").then(|| PathBuf::from("/p/.acpxrc.json"));
+    Ok(KnownAgents { names: vec!["mine".to_owned()], untrusted_file })
+}
+
+/// Parses with the configured agents, and stdin no terminal.
 fn parsed(line: &[&str]) -> Result<Request, CliError> {
-    parse(&words(line), &|_| Ok(vec!["mine".to_owned()]), ProgramTerminals::default())
+    parse(&words(line), &configured, ProgramTerminals::default())
 }
 
 fn invocation(line: &[&str]) -> Invocation {
@@ -77,7 +84,7 @@ fn flags_of(command: &clap::Command) -> BTreeMap<String, bool> {
 #[test]
 fn flag_table_matches_the_grammar() {
     // These take no flag but their own, behind their verb.
-    let programs = ["tour", "demo-agent", "remote-agent", "complete", "completions", "man"];
+    let programs = ["tour", "demo-agent", "remote-agent", "complete", "completions", "man", "mcp"];
     let whole = grammar(&[]);
     let verbs = whole.get_subcommands().filter(|verb| !programs.contains(&verb.get_name()));
     let follow = ("-f".to_owned(), false);
@@ -215,23 +222,52 @@ fn every_verb_parses_with_and_without_an_agent() {
 }
 
 #[test]
+fn search_index_and_notify_are_commands_without_an_agent() {
+    let cases: &[(&[&str], AgentChoice, &str)] = &[
+        (
+            &["search", "a b", "--agent", "claude", "c*", "--role", "user", "--since", "1h", "--limit", "3"],
+            AgentChoice::Default,
+            r#"Search(SearchArgs { words: ["a b", "c*"], agent: Some("claude"), project: None, since: Some(Ago(3600s)), role: [User], tool: None, limit: 3 })"#,
+        ),
+        (
+            &["--agent", "claude", "search", "--project", ".", "--tool", "bash", "--", "-x"],
+            AgentChoice::Default,
+            r#"Search(SearchArgs { words: ["-x"], agent: Some("claude"), project: Some("."), since: None, role: [], tool: Some("bash"), limit: 20 })"#,
+        ),
+        (&["index"], AgentChoice::Default, "Index(Status)"),
+        (&["index", "rebuild"], AgentChoice::Default, "Index(Rebuild)"),
+        (&["notify"], AgentChoice::Default, "Notify(Status)"),
+        (&["notify", "test"], AgentChoice::Default, "Notify(Test { sink: None })"),
+        (&["notify", "test", "phone"], AgentChoice::Default, r#"Notify(Test { sink: Some("phone") })"#),
+    ];
+    assert_read(cases);
+    // After an agent's name they are text.
+    assert_eq!(
+        prompt_of(&["demo", "search", "for", "bugs"]),
+        (named("demo"), words(&["search", "for", "bugs"]))
+    );
+    assert_eq!(prompt_of(&["demo", "index"]), (named("demo"), words(&["index"])));
+    assert_eq!(prompt_of(&["demo", "notify"]), (named("demo"), words(&["notify"])));
+}
+
+#[test]
 fn every_sessions_verb_parses_with_and_without_an_agent() {
     const HISTORY: &str = "Sessions(History(HistoryArgs { limit: 3 }))";
     let cases: &[(&[&str], AgentChoice, &str)] = &[
         (
             &["claude", "sessions"],
             named("claude"),
-            "Sessions(List(ListArgs { local: false, remote: false, cursor: None, filter_cwd: None, limit: None }))",
+            "Sessions(List(ListArgs { local: false, remote: false, all: false, cursor: None, filter_cwd: None, limit: None }))",
         ),
         (
             &["sessions", "list", "--local"],
             AgentChoice::Default,
-            "Sessions(List(ListArgs { local: true, remote: false, cursor: None, filter_cwd: None, limit: None }))",
+            "Sessions(List(ListArgs { local: true, remote: false, all: false, cursor: None, filter_cwd: None, limit: None }))",
         ),
         (
             &["sessions", "--remote", "--cursor", "c", "--filter-cwd", "/w"],
             AgentChoice::Default,
-            "Sessions(List(ListArgs { local: false, remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\"), limit: None }))",
+            "Sessions(List(ListArgs { local: false, remote: true, all: false, cursor: Some(\"c\"), filter_cwd: Some(\"/w\"), limit: None }))",
         ),
         (&["claude", "sessions", "new"], named("claude"), "Sessions(New(NewArgs { resume_session: None }))"),
         (
@@ -320,7 +356,28 @@ fn serve_and_token_verbs_parse() {
             AgentChoice::Default,
             "Serve(ServeArgs { listen: 127.0.0.1:0, tls_cert: Some(\"c\"), tls_key: Some(\"k\"), insecure_public: false, allow_origin: [], allow_approve_all: true, allow_stdio_servers: true, allow_meta: true })",
         ),
-        (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
+        (
+            &["token", "new", "--name", "x"],
+            AgentChoice::Default,
+            "Token(New { name: Some(\"x\"), scope: Full })",
+        ),
+        (
+            &["token", "new", "--scope", "read"],
+            AgentChoice::Default,
+            "Token(New { name: None, scope: Read })",
+        ),
+        (
+            &["web"],
+            AgentChoice::Default,
+            "Web(Open(WebOpenArgs { no_open: false, scope: Full, server: WebListenArgs { listen: None, tls_cert: None, tls_key: None, public_url: None } }))",
+        ),
+        (
+            &["web", "--no-open", "--scope", "answer", "--listen", "localhost:7"],
+            AgentChoice::Default,
+            "Web(Open(WebOpenArgs { no_open: true, scope: Answer, server: WebListenArgs { listen: Some(127.0.0.1:7), tls_cert: None, tls_key: None, public_url: None } }))",
+        ),
+        (&["web", "status"], AgentChoice::Default, "Web(Status)"),
+        (&["web", "stop"], AgentChoice::Default, "Web(Stop)"),
         (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),
         (&["token", "revoke", "x"], AgentChoice::Default, "Token(Revoke { id: \"x\" })"),
     ]);
@@ -340,7 +397,7 @@ fn flags_mean_the_same_at_every_position() {
     let flags = "--format json --cwd=/w -s name --timeout 1.5 --idle-timeout 0.5 --ttl 0 --deny-all \
         --non-interactive-permissions wait --permission-policy p.json --protocol 2 --auth-policy fail --model opus \
         --mcp-config m.json --add-dir /more --add-dir=less --prompt-retries=2 --suppress-reads --json-strict \
-        --max-cost 0.50,4eur/session --max-tokens=200k/session";
+        --max-cost 0.50,4eur/session --max-tokens=200k/session --with-recall";
     let flags: &[&str] = &flags.split_whitespace().collect::<Vec<_>>();
     let expected = CliOptions {
         agent: named("claude"),
@@ -375,6 +432,7 @@ fn flags_mean_the_same_at_every_position() {
             model: Some("opus".to_owned()),
             auth_policy: Some(LoginPolicy::Fail),
             mcp_config: Some("m.json".into()),
+            with_recall: true,
             add_dir: vec!["/more".into(), "less".into()],
             setup: SetupArgs::default(),
             prompt_retries: Some(2),
@@ -502,6 +560,12 @@ fn unknown_word_is_a_usage_error_with_a_suggestion() {
             "did you mean \"mine\"? to prompt the default agent: acpx prompt 'mien x'",
         ),
         (
+            &["Theirs", "x"],
+            "\"Theirs\" is neither a command nor an agent",
+            "the project's file /p/.acpxrc.json defines the agent theirs, but is not trusted as it is now; to review and \
+             allow it: acpx trust",
+        ),
+        (
             &["hello", "world"],
             "\"hello\" is neither a command nor an agent",
             "to prompt the default agent: acpx prompt 'hello world'; acpx --help lists the commands",
@@ -615,6 +679,7 @@ fn compare_takes_its_prompt_from_the_last_word_a_file_or_text() {
     let command = |agents: &[&str], prompt: &[&str], file: Option<&str>| CompareCommand {
         agents: words(agents),
         input: PromptWords { words: words(prompt), file: file.map(Into::into), attachments: Vec::new() },
+        is_prompt_unmarked: prompt.len() == 1 && file.is_none(),
     };
     let json = Some(Format::Json);
     let cases = [
@@ -908,7 +973,8 @@ fn every_command_has_help() {
         }
     }
     let asked = |stdin| {
-        parse::<CliError>(&[], &|_| Ok(Vec::new()), ProgramTerminals { stdin, columns: None }).unwrap()
+        parse::<CliError>(&[], &|_| Ok(KnownAgents::default()), ProgramTerminals { stdin, columns: None })
+            .unwrap()
     };
     assert!(matches!(asked(true), Request::Help(_)), "nothing typed on a terminal asks for help");
     assert!(matches!(asked(false), Request::Run(_)), "nothing typed into a pipe is a prompt from stdin");
@@ -990,7 +1056,7 @@ proptest! {
         terminal: bool,
     ) {
         let terminals = ProgramTerminals { stdin: terminal, columns: terminal.then_some(30) };
-        drop(parse::<CliError>(&line, &|_| Ok(vec!["mine".to_owned()]), terminals));
+        drop(parse::<CliError>(&line, &configured, terminals));
         requested_format(&line);
     }
 
@@ -1060,7 +1126,7 @@ const FLAGS_OF_A_PROMPT: &[&[&str]] = &[
 
 /// The options and the words of a prompt line; its error as text.
 fn read(line: &[String]) -> Result<(CliOptions, String), String> {
-    match parse::<CliError>(line, &|_| Ok(Vec::new()), ProgramTerminals::default()) {
+    match parse::<CliError>(line, &|_| Ok(KnownAgents::default()), ProgramTerminals::default()) {
         Ok(Request::Run(invocation)) => match invocation.command {
             CliCommand::Prompt(prompt) => Ok((invocation.options, format!("{:?}", prompt.input.words))),
             other => Err(format!("{other:?}")),

@@ -20,6 +20,14 @@ pub(crate) enum UsageError {
         /// A similar word.
         suggestion: Option<String>,
     },
+    /// A word that would be an agent if the project's file were trusted.
+    #[error("{word:?} is neither a command nor an agent")]
+    UntrustedAgent {
+        /// The word.
+        word: String,
+        /// The project's file.
+        file: PathBuf,
+    },
     /// The verb has no such subcommand.
     #[error("\"acpx {verb}\" has no command {word:?}")]
     UnknownSubverb {
@@ -140,12 +148,26 @@ pub(crate) enum UsageError {
     /// `compare` without agents or without a prompt.
     #[error("compare needs at least one agent and a prompt")]
     CompareWords,
+    /// `compare` with agents alone.
+    #[error("compare needs a prompt, and {last:?} is an agent")]
+    ComparePrompt {
+        /// The last word.
+        last: String,
+        /// All agents, as typed on a command line.
+        agents: String,
+    },
     /// `trust` where it cannot ask.
     #[error("acpx trust asks first, and there is no terminal to ask on")]
     TrustUnconfirmed,
     /// The JSON of `--permission-policy` is not a policy.
     #[error("the JSON of --permission-policy is not a policy: {0}")]
     Policy(WrongMember),
+    /// `sessions export` of a document for people to a stdout that has only JSON.
+    #[error("with --format json stdout has only JSON, and --as {form} is not JSON")]
+    ExportForm {
+        /// The form.
+        form: &'static str,
+    },
     /// The arguments are not text.
     #[error("an argument is not valid UTF-8: {shown:?}")]
     NotUnicode {
@@ -198,6 +220,9 @@ impl UsageError {
                     None => format!("{prompt}; acpx --help lists the commands").into(),
                 }
             }
+            Self::UntrustedAgent { word, file } => {
+                crate::agents::trust_hint(&crate::agents::canonical(word), file).into()
+            }
             Self::UnknownSubverb { verb, suggestion, .. } => match suggestion {
                 Some(near) => format!("did you mean \"acpx {verb} {near}\"?").into(),
                 None => format!("acpx {verb} --help lists its commands").into(),
@@ -238,11 +263,16 @@ impl UsageError {
             Self::Unconfirmed { .. } => "add --yes to delete without a question".into(),
             Self::FlowOfNpm { line } => format!("to run it there: {line}").into(),
             Self::CompareWords => "write it as in acpx compare claude codex 'why is the build slow?'".into(),
+            Self::ComparePrompt { last, agents } => format!(
+                "add it: acpx compare {agents} 'why is the build slow?'; to send the word {last}, put it after --"
+            )
+            .into(),
             Self::TrustUnconfirmed => "read the file, then add --yes to allow it without a question".into(),
             Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help lists its members"#.into()
             }
+            Self::ExportForm { .. } => "add --as json, or write it to a file with --output FILE".into(),
             Self::Skill { .. } => "acpx --skill help lists what there is".into(),
             Self::Variable { name, .. } => format!("unset {name}, or correct it").into(),
             Self::NotUnicode { .. } => "agents accept only UTF-8 text".into(),

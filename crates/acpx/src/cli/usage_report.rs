@@ -7,6 +7,7 @@ use acpx_core::model::Timestamp;
 use clap::{Args, ValueEnum};
 use jiff::civil::Date;
 
+use super::options::count;
 use super::prune::age;
 
 /// Show the tokens and the cost of turns
@@ -17,7 +18,8 @@ reports for its session. On a terminal ~ marks a derived figure, ? an unknown on
 figure is unknown.
 
 In a pipe, a line has the key, the turns, the turns with unknown tokens, the input, output, cached and total tokens,
-the turns with unknown cost, and the cost, between tabs; - is unknown.
+the turns with unknown cost, the cost, and the sources of the tokens and of the cost (reported, derived or unknown),
+between tabs; - is unknown.
 
 Examples:
   acpx usage                        every day
@@ -36,7 +38,7 @@ pub(crate) struct UsageArgs {
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) until: Option<Moment>,
     /// Maximum number of rows; on a terminal 50 are shown without it
-    #[arg(long, value_name = "N", value_parser = super::sessions::count::<NonZeroUsize>)]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     pub(crate) limit: Option<NonZeroUsize>,
 }
 
@@ -60,7 +62,8 @@ pub(crate) enum Moment {
     At(Timestamp),
 }
 
-fn moment(text: &str) -> Result<Moment, String> {
+/// Parses a time as typed.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     if let Ok(age) = age(text) {
         return Ok(Moment::Ago(age));
     }

@@ -12,14 +12,18 @@ use super::configuration::{ConfigCommand, TrustCommand};
 use super::demo_agent::DemoAgentArgs;
 use super::help;
 use super::login::AuthArgs;
+use super::mcp::McpArgs;
+use super::notify::NotifyCommand;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use super::pending::{APPROVE_HELP, AnswerArgs, DENY_HELP, PENDING_HELP};
 use super::queue::QueueCommand;
 use super::remote::{RemoteAgentArgs, ServeArgs, TokenCommand};
-use super::sessions::{NamedArgs, SessionsCommand, sessions};
+use super::search::{IndexCommand, SearchArgs};
+use super::sessions::{NamedArgs, SessionsCommand, StartArgs, sessions};
 use super::shell::{CompleteArgs, CompletionsArgs, MAN_HELP};
 use super::usage::UsageError;
 use super::usage_report::UsageArgs;
+use super::web::WebCommand;
 
 pub(super) const USAGE: &str = "\
 acpx [AGENT] [FLAGS] [WORDS]...
@@ -42,10 +46,12 @@ Examples:
   acpx claude -s api 'add a route'     prompt it by its name
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
   acpx claude sessions watch           follow it live; sessions replay shows it again
+  acpx search 'parse error'            find a message in every conversation on this machine
   acpx pending                         list permission requests that wait for an answer
   acpx claude set-mode plan            choose a mode; it is restored when the agent restarts
   acpx claude acp                      run claude in an editor, with sessions that last
   acpx claude serve                    the same for clients over HTTP and WebSocket
+  acpx web                             see, steer and approve sessions in a browser
   acpx claude auth                     show how to log in to claude
   acpx exec 'what is this?'            one prompt to the default agent, nothing stored
   acpx --agent './mine --acp' status   an agent of your own
@@ -68,7 +74,7 @@ pub(super) type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 pub(super) const VERBS: &[(&str, Build)] = &[
     ("prompt", |command, _| session::<PromptArgs, ()>(command)),
     ("attach", |command, _| {
-        session::<NamedArgs, ()>(command)
+        session::<NamedArgs, StartArgs>(command)
             .about("Open a session in the interactive client")
             .after_help(ATTACH_HELP)
             .override_usage("acpx [AGENT] attach [FLAGS] [SESSION]")
@@ -110,9 +116,17 @@ pub(super) const VERBS: &[(&str, Build)] = &[
     }),
     ("sessions", sessions),
     ("usage", |command, _| session::<UsageArgs, ()>(command)),
+    ("search", |command, _| output::<SearchArgs>(command)),
+    ("index", |command, _| {
+        of_verbs(IndexCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
+    }),
+    ("notify", |command, _| {
+        of_verbs(NotifyCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
+    }),
     ("acp", |command, _| session::<AcpArgs, ()>(command)),
     ("auth", |command, _| session::<AuthArgs, ()>(command)),
     ("serve", |command, _| session::<ServeArgs, ()>(command)),
+    ("web", |command, _| of_verbs(WebCommand::augment_subcommands(command)).mut_subcommands(output::<()>)),
     ("doctor", |command, _| session::<DoctorArgs, SessionNameArgs>(command)),
     ("token", |command, _| {
         of_verbs(TokenCommand::augment_subcommands(command)).mut_subcommands(output::<()>)
@@ -134,6 +148,7 @@ pub(super) const VERBS: &[(&str, Build)] = &[
     ("man", |command, _| {
         command.about("Print the manual page").override_usage("acpx man").after_help(MAN_HELP)
     }),
+    ("mcp", |command, _| McpArgs::augment_args(command)),
     ("tour", |command, _| TourArgs::augment_args(command)),
     ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
@@ -198,7 +213,7 @@ pub(super) fn built_in_agents() -> String {
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     Prompt(PromptArgs),
-    Attach,
+    Attach(StartArgs),
     Exec(ExecArgs),
     Cancel(CancelArgs),
     SetMode(SetModeArgs),
@@ -212,9 +227,16 @@ pub(super) enum Verb {
     #[command(subcommand)]
     Sessions(SessionsCommand),
     Usage(UsageArgs),
+    Search(SearchArgs),
+    #[command(subcommand)]
+    Index(IndexCommand),
+    #[command(subcommand)]
+    Notify(NotifyCommand),
     Acp(AcpArgs),
     Auth(AuthArgs),
     Serve(ServeArgs),
+    #[command(subcommand)]
+    Web(WebCommand),
     Doctor(DoctorArgs),
     #[command(subcommand)]
     Token(TokenCommand),
@@ -232,6 +254,7 @@ pub(super) enum Verb {
     #[command(hide = true)]
     Complete(CompleteArgs),
     Man,
+    Mcp(McpArgs),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
     #[command(hide = true)]
@@ -408,7 +431,7 @@ pub(crate) struct CancelArgs {
 }
 
 const ATTACH_HELP: &str = "\
-Shows the last turns and then the conversation live. Type a prompt and press Enter; during a turn it is queued.
+Shows the last turns, or those since --from, and then the conversation live. Type a prompt and press Enter; during a turn it is queued.
 Ctrl-C cancels the turn, Ctrl-D detaches and leaves the session working, ? shows all keys.";
 
 /// Parses an option with its value.
@@ -477,8 +500,12 @@ pub(crate) struct HostLogArgs {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// How many lines to print first
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = line_count)]
     pub(crate) lines: usize,
+}
+
+fn line_count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
 }
 
 /// Print the JSON Schemas of what acpx prints with --format json

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::acp::Cursor;
 use acpx_core::client::HostClient;
 use acpx_core::model::{Record, Seq, UnattendedPolicy, WakeOptions};
 use acpx_core::protocol::meta::{RestoreMeta, SettingMeta};
@@ -66,11 +67,12 @@ pub(super) fn is_possible() -> bool {
     io::stdin().is_terminal() && screen().is_terminal()
 }
 
-/// Runs the client in the selected session.
+/// Runs the client in the selected session, from a position on or with the last turns.
 pub(super) fn run(
     settings: &CommandSettings,
     options: &CliOptions,
     config: &LazyConfig,
+    from: Option<&Cursor>,
 ) -> Result<ExitCode, CliError> {
     if !is_possible() {
         return Err(UsageError::NoTerminal.into());
@@ -86,12 +88,24 @@ pub(super) fn run(
                 .await?;
         let short = lookup.short_id(&record.id, settings.mode).await;
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(CliExit::Success.into()) };
-        let first = events.last_turns(FIRST_TURNS).await?;
+        let first = match from {
+            Some(from) => {
+                events.find(from).await.map_err(|error| CliError::from(error).about(record.identity()))?
+            }
+            None => events.last_turns(FIRST_TURNS).await?,
+        };
         let mut terminal = RawTerminal::enter()?;
         let mut app = App::new(&record.agent.label());
-        if let Some(turn) = record.last_turn.filter(|_| first > Seq::FIRST) {
-            let earlier = turn.0.saturating_sub(FIRST_TURNS);
-            app.transcript.note(&format!("earlier turns: {earlier}; Ctrl-T shows the whole conversation"));
+        match record.last_turn.filter(|_| first > Seq::FIRST) {
+            Some(turn) if from.is_none() => {
+                let earlier = turn.0.saturating_sub(FIRST_TURNS);
+                app.transcript
+                    .note(&format!("earlier turns: {earlier}; Ctrl-T shows the whole conversation"));
+            }
+            _ if first > Seq::FIRST => {
+                app.transcript.note(&format!("begins at seq:{first}; Ctrl-T shows the whole conversation"));
+            }
+            _ => {}
         }
         let mut client = AttachedClient {
             settings,
@@ -348,14 +362,14 @@ impl AttachedClient<'_> {
     async fn request_changes(&mut self, host: &HostClient) -> Result<(), HostSessionError> {
         let session_id = || Some(self.record.id.to_string());
         if std::mem::take(&mut self.stale.pending) {
-            let params = PendingParams { session_id: session_id() };
+            let params = PendingParams { session_id: session_id(), ..PendingParams::default() };
             self.calls.insert(host.request("_acpx/pending", &params).await?, Call::Pending);
         }
         if std::mem::take(&mut self.stale.setup) {
             self.set_up(host, None).await?;
         }
         if std::mem::take(&mut self.stale.queue) {
-            let params = QueueParams { session_id: session_id() };
+            let params = QueueParams { session_id: session_id(), ..QueueParams::default() };
             self.calls.insert(host.request("_acpx/queue", &params).await?, Call::Queue);
         }
         Ok(())

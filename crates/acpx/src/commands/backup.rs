@@ -3,19 +3,20 @@
 //! The copy is written under a temporary name in the same directory, verified and synced, and only then gets its name.
 //! So a file of that name is always a complete backup, also after a crash.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreError, StoreProgress};
-use tempfile::NamedTempFile;
+use rustix::io::Errno;
 
 use crate::cli::{BackupArgs, OutputArgs, UsageError};
 use crate::commands::verify::{during_store_work, verified};
 use crate::error::CliError;
 use crate::output::{self, Console, StoreBackup};
+use crate::private_file::{ExistingFile, PrivateFile};
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::settings::LazyConfig;
@@ -60,10 +61,8 @@ fn check_target(file: &Path, store: &Path, force: bool) -> Result<(), CliError> 
 }
 
 /// Copies the store into a temporary file next to the target. It is removed unless it gets its name.
-async fn copy(store: &Path, file: &Path, console: &mut Console<'_>) -> Result<NamedTempFile, CliError> {
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    let named = tempfile::Builder::new().prefix(".acpx-backup-").suffix(".db").tempfile_in(directory);
-    let copy = named.map_err(|source| not_written(file, source))?;
+async fn copy(store: &Path, file: &Path, console: &mut Console<'_>) -> Result<PrivateFile, CliError> {
+    let copy = PrivateFile::next_to(file, ".acpx-backup-").map_err(|source| not_written(file, source))?;
     let options = SqliteOptions { reads: ReadThread::OnOwnThread, ..SqliteOptions::new(Access::ReadOnly) };
     let store = SqliteStore::open_with(store, &options)?;
     let progress = Arc::<StoreProgress>::default();
@@ -71,22 +70,20 @@ async fn copy(store: &Path, file: &Path, console: &mut Console<'_>) -> Result<Na
     let copied = during_store_work("copying the store", &progress, console, work).await;
     // A reader has nothing to flush, and an interrupted command does not wait for its thread.
     std::mem::forget(store);
-    copied??;
+    copied?.map_err(|error| match error {
+        StoreError::Full { path } if path == copy.path() => not_written(file, Errno::NOSPC.into()),
+        other => other.into(),
+    })?;
     Ok(copy)
 }
 
 /// Syncs the copy and gives it its name.
-fn give_name(copy: NamedTempFile, file: &Path, force: bool) -> Result<(), CliError> {
-    copy.as_file().sync_all().map_err(|source| not_written(file, source))?;
-    let named = if force { copy.persist(file) } else { copy.persist_noclobber(file) };
-    named.map_err(|failed| match failed.error.kind() {
+fn give_name(copy: PrivateFile, file: &Path, force: bool) -> Result<(), CliError> {
+    let existing = if force { ExistingFile::Replace } else { ExistingFile::Keep };
+    copy.persist(file, existing).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => UsageError::BackupExists { path: file.to_owned() }.into(),
-        _ => not_written(file, failed.error),
-    })?;
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| not_written(file, source))
+        _ => not_written(file, error),
+    })
 }
 
 fn not_written(file: &Path, source: io::Error) -> CliError {

@@ -10,9 +10,11 @@ use tokio::time::Instant;
 
 use super::exec::{ExecEnd, ExecTurn};
 use super::prompt::read_prompt;
-use crate::cli::{AgentChoice, CliOptions, CompareCommand, ExecCommand, Format, UsageError};
+use crate::agents;
+use crate::cli::{AgentChoice, CliOptions, CompareCommand, ExecCommand, Format, PromptWords, UsageError};
 use crate::error::{CliError, CliExit};
 use crate::output::{self, CompareRow, CompareStatus, Console, OutputMode, TurnView};
+use crate::prompt_input::InputError;
 use crate::session::settings::{CommandSettings, LazyConfig};
 
 /// The time limit of each agent, if none is set.
@@ -27,9 +29,9 @@ pub(super) fn run(
     if let AgentChoice::Line(name) = &options.agent {
         return Err(UsageError::NoAgentHere { name: name.clone() }.into());
     }
-    let exec = ExecCommand { input: command.input.clone(), ..ExecCommand::default() };
-    let agents: Vec<(CliOptions, CommandSettings)> = command
-        .agents
+    let (names, input) = agents_and_prompt(command, config)?;
+    let exec = ExecCommand { input, ..ExecCommand::default() };
+    let started: Vec<(CliOptions, CommandSettings)> = names
         .iter()
         .enumerate()
         .map(|(index, name)| {
@@ -44,17 +46,19 @@ pub(super) fn run(
             Ok((options, settings))
         })
         .collect::<Result<_, CliError>>()?;
-    let turns = agents.iter().map(|(options, settings)| {
+    let turns = started.iter().map(|(options, settings)| {
         let turn = ExecTurn { command: &exec, settings, options, config: config.get()? };
         turn.check()?;
         Ok(turn)
     });
     let turns = turns.collect::<Result<Vec<_>, CliError>>()?;
-    let Some((_, settings)) = agents.first() else { return Err(UsageError::CompareWords.into()) };
+    let Some((_, settings)) = started.first() else { return Err(UsageError::CompareWords.into()) };
     let mut console = Console::of_program(settings.mode);
-    let blocks = read_prompt(&exec.input, settings, &mut console)?;
+    let is_from_stdin = exec.input.words.is_empty() && exec.input.file.is_none();
+    let blocks = read_prompt(&exec.input, settings, &mut console)
+        .map_err(|error| if is_from_stdin { without_prompt(error, &names) } else { error })?;
     let mut rows = Vec::new();
-    for (turn, name) in turns.iter().zip(&command.agents) {
+    for (turn, name) in turns.iter().zip(&names) {
         if turns.len() > 1 && console.mode.is_text_on_terminal() {
             console.banner(&format!("{name} ({} of {})", rows.len() + 1, turns.len()));
         }
@@ -67,6 +71,32 @@ pub(super) fn run(
     }
     output::compared(&rows, &mut console)?;
     Ok(exit(&rows).into())
+}
+
+/// The agents and the prompt. A last word that names an agent is one, and the prompt then comes from stdin.
+fn agents_and_prompt(
+    command: &CompareCommand,
+    config: &LazyConfig,
+) -> Result<(Vec<String>, PromptWords), CliError> {
+    let CompareCommand { agents: mut names, mut input, is_prompt_unmarked } = command.clone();
+    if is_prompt_unmarked && let [word] = &input.words[..] {
+        let name = agents::canonical(word);
+        if agents::is_built_in(word) || config.get()?.agent_names().contains(&name) {
+            names.append(&mut input.words);
+        }
+    }
+    Ok((names, input))
+}
+
+/// The error if stdin has no prompt either.
+fn without_prompt(error: CliError, names: &[String]) -> CliError {
+    match (error, names.last()) {
+        (CliError::Input(InputError::Missing | InputError::EmptyStdin), Some(last)) => {
+            let agents = names.iter().map(|name| agents::quote(name)).collect::<Vec<_>>().join(" ");
+            UsageError::ComparePrompt { last: last.clone(), agents }.into()
+        }
+        (other, _) => other,
+    }
 }
 
 /// The turn of one agent. Its output is not shown, and its failure is a row.

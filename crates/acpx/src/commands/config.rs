@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs::Permissions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +16,9 @@ use crate::config::layers::ConfigOrigin;
 use crate::config::project::{ProjectFile, ProjectState, without_password};
 use crate::config::trust::PROJECT_FILE;
 use crate::error::CliError;
+use crate::http::client::post::PostTarget;
 use crate::output::{self, Console, ShownConfig, ShownSetting};
+use crate::private_file::{ExistingFile, PrivateFile};
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, make_private};
 use crate::session::settings::{self, DEFAULT_TTL, LazyConfig};
@@ -83,7 +83,11 @@ impl<'a> SettingList<'a> {
         self.credentials();
         self.add("disableExec", None, json!(false));
         self.add("keepPrograms", None, json!([]));
+        self.add("index", None, json!({ "enabled": true, "exclude": [], "excludeAgents": [] }));
+        self.sinks();
         self.servers();
+        let recall = flags.with_recall.then(|| ("--with-recall".to_owned(), json!(true)));
+        self.add("recall", recall, json!(false));
         self.paths(cwd);
         let project = self.config.project.as_ref().map(|project| &project.state);
         let withheld = match project {
@@ -155,6 +159,18 @@ impl<'a> SettingList<'a> {
         }
     }
 
+    /// The sinks of notifications, without secrets: the path of a URL often is one, and so may be an argument.
+    fn sinks(&mut self) {
+        match self.merged.get("notify").cloned() {
+            None => self.push("notify", json!({ "sinks": [] }), ConfigOrigin::BuiltIn, "built-in"),
+            Some(mut notify) => {
+                let sinks = notify.get_mut("sinks").and_then(Value::as_array_mut);
+                sinks.into_iter().flatten().filter_map(Value::as_object_mut).for_each(hide_secrets);
+                self.add_of_file("notify", "notify", notify);
+            }
+        }
+    }
+
     /// The names of the MCP servers: their commands, variables and headers may have secrets.
     fn servers(&mut self) {
         if self.flags.mcp_config.is_some() {
@@ -214,6 +230,21 @@ fn shown_agent(entry: &Value) -> Value {
     shown.into()
 }
 
+/// Hides what may be secret in the entry of a sink.
+fn hide_secrets(sink: &mut Map<String, Value>) {
+    let hidden = || json!("…");
+    if let Some(secret) = sink.get_mut("secret") {
+        *secret = hidden();
+    }
+    if let Some(url) = sink.get_mut("url") {
+        let origin = url.as_str().and_then(|url| PostTarget::parse(url, true).ok()).map(|url| url.origin());
+        *url = origin.map_or_else(hidden, |origin| json!(format!("{origin}/…")));
+    }
+    for argument in sink.get_mut("argv").and_then(Value::as_array_mut).into_iter().flatten().skip(1) {
+        *argument = hidden();
+    }
+}
+
 fn seconds_of(limit: Duration) -> Value {
     if limit.subsec_nanos() == 0 { json!(limit.as_secs()) } else { json!(limit.as_secs_f64()) }
 }
@@ -243,14 +274,11 @@ fn create(path: &Path) -> io::Result<bool> {
         "agents": {},
         "auth": {},
     });
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(path.parent().unwrap_or(Path::new("/")))?;
+    let mut file = PrivateFile::next_to(path, ".acpx-home-")?;
     writeln!(file, "{template:#}")?;
-    file.as_file().sync_all()?;
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error.error),
+    match file.persist(path, ExistingFile::Keep) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
     }
 }

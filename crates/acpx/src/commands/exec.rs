@@ -45,7 +45,8 @@ pub(super) fn run(
     let begun = Instant::now();
     let mut console = Console::of_program(settings.mode);
     let blocks = read_prompt(&command.input, settings, &mut console)?;
-    let view = TurnView::new(settings.mode, None);
+    let mut view = TurnView::new(settings.mode, None);
+    view.begin_with(None);
     turn.run(begun, &blocks, view, &mut console, |ExecEnd { completion, view, unwritable }, console| {
         let PromptCompletion { result, exit } = completion?;
         let shown = unwritable.map_or_else(|| view.finish(result, console), Err);
@@ -99,7 +100,7 @@ impl ExecTurn<'_> {
         let policy = policy(settings, options)?;
         let submission =
             PromptSubmission::new(blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
-        let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+        let given = McpServerSet::of_new(settings, options, config)?;
         settings.warn_of_unread_keys(config, console);
         block_on(async {
             let (host, engine) = host(settings).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::client::{HostClient, READY};
-use acpx_core::engine::EngineSettings;
+use acpx_core::engine::{EngineSettings, NotificationQueue};
 use acpx_core::home::{HostLock, HostPaths};
 use acpx_core::host;
 use acpx_core::host::{ClientTimeouts, HostSetup};
@@ -16,7 +16,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::host_index::BackgroundIndexer;
 use super::host_log;
+use super::host_notify::{BackgroundNotifier, ConfiguredSinks};
 use crate::cli::{HostCommand, OutputArgs};
 use crate::config::trust::TrustedFiles;
 use crate::config::{Config, McpFile, ProgramSearch, environment};
@@ -27,6 +29,7 @@ use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on, relay};
 use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::interrupt::InterruptWatcher;
+use crate::session::recall_server::recall_server;
 use crate::session::settings;
 use crate::session::settings::LazyConfig;
 use crate::version::{self, VERSION};
@@ -190,6 +193,8 @@ fn be_the_host(paths: &HostPaths) -> ExitCode {
 
 fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
     let config = Config::load(paths.home())?;
+    let sinks = ConfiguredSinks::new(config.home.notify.clone());
+    let notifications = NotificationQueue::new(sinks.targets());
     let setup = HostSetup {
         paths: paths.clone(),
         version: VERSION.to_owned(),
@@ -198,23 +203,35 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
         client_timeouts: ClientTimeouts::default(),
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
-            keep_programs: config.keep_programs.into(),
+            keep_programs: config.home.keep_programs.into(),
             relay: relay(),
+            notifications: notifications.clone(),
             ..environment::engine_settings()?
         },
         server_file: {
             let home = paths.home().to_owned();
             Arc::new(move |file, text, around| servers_of(&home, file, text, around))
         },
+        own_servers: Arc::new(|cwd| recall_server(cwd).into_iter().collect()),
         usage_limits: usage_limits(paths.home(), config.spending),
         name_of: crate::agents::name_of,
     };
     block_on(async {
+        let (mut indexer, mut notifier) = (None, None);
         let ready = |host: &Arc<host::Host>| {
             drop(output::print(READY).and_then(|()| output::close_stdout()));
             tokio::spawn(stop_on_signal(Arc::clone(host)));
+            indexer = Some(BackgroundIndexer::start(paths.clone()));
+            notifier = Some(BackgroundNotifier::start(paths, notifications, sinks));
         };
-        host::run(setup, lock, ready).await.map_err(CliError::from)
+        let served = host::run(setup, lock, ready).await.map_err(CliError::from);
+        if let Some(indexer) = indexer {
+            indexer.stop().await;
+        }
+        if let Some(notifier) = notifier {
+            notifier.stop().await;
+        }
+        served
     })
 }
 

@@ -2,7 +2,7 @@
 
 use acpx_core::model::{Record, SessionIdentity};
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{RestoreMeta, SessionMeta};
+use acpx_core::protocol::meta::{RestoreMeta, SessionMeta, WakeOptionsMeta};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -33,14 +33,21 @@ pub(super) async fn call_host<T: DeserializeOwned>(
     reply.await.map_err(|error| error.about(record.identity()))
 }
 
-/// How to restore a session. One that was found by its id may belong to another agent than the selected one.
+/// How to restore a session. One that was found by its id may belong to another agent than the selected one. A session
+/// that was adopted and never prompted here is known from its transcript, so a fresh one gets the conversation.
 pub(super) fn restore_meta(record: &Record, settings: &CommandSettings, model: Option<&str>) -> RestoreMeta {
     let is_same_agent = record.agent.key() == settings.agent.key();
     RestoreMeta {
         agent: is_same_agent.then(|| (&settings.agent).into()),
         start: settings.start(&record.agent, settings.ttl, model),
+        wishes: WakeOptionsMeta { fallback: None, carry_history: is_unprompted_transcript(record) },
         ..RestoreMeta::default()
     }
+}
+
+/// Whether the record comes from an agent's own transcript and acpx has sent no prompt to it.
+pub(super) fn is_unprompted_transcript(record: &Record) -> bool {
+    record.is_adopted() && record.last_turn.is_none()
 }
 
 /// What the host replied to a request that sets a session up.

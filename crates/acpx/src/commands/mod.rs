@@ -14,10 +14,15 @@ mod demo_agent;
 mod doctor;
 mod exec;
 mod host;
+mod host_index;
 mod host_log;
+mod host_notify;
 mod host_request;
+mod index;
 mod man;
+mod mcp;
 pub(crate) mod near_verb;
+mod notify;
 mod pending;
 pub(crate) mod perf_metrics;
 pub(crate) mod picker;
@@ -25,6 +30,7 @@ mod prompt;
 mod queue;
 mod remote_agent;
 mod schema;
+mod search;
 mod serve;
 mod sessions;
 mod set;
@@ -36,10 +42,11 @@ mod trust;
 mod usage;
 mod verify;
 mod wait_reason;
+mod web;
 
 use std::process::ExitCode;
 
-use crate::cli::{CliCommand, CliOptions, Invocation, OutputArgs};
+use crate::cli::{CliCommand, CliOptions, Invocation, OutputArgs, WebCommand};
 use crate::error::{CliError, CliExit};
 use crate::log::{self, LogFilter};
 use crate::output;
@@ -91,11 +98,13 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::DemoAgent(args) => return demo_agent::run(&args),
         CliCommand::RemoteAgent(args) => return Ok(remote_agent::run(&args)),
         CliCommand::Status => status::run(&context.found()?),
-        CliCommand::Attach => return attach::run(&context.settings()?, &options, config),
+        CliCommand::Attach(start) => {
+            return attach::run(&context.settings()?, &options, config, start.from.as_ref());
+        }
         CliCommand::Prompt(prompt) if prompt.is_empty() => {
             let settings = context.settings()?;
             if settings.mode.is_text_on_terminal() && attach::is_possible() {
-                return attach::run(&settings, &options, config);
+                return attach::run(&settings, &options, config, None);
             }
             return prompt::run(&prompt, &settings, &options, config);
         }
@@ -106,6 +115,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Acp => return Ok(acp::run(context.settings_of_any(), &options)),
         CliCommand::Auth(auth) => return auth::run(&config.settings(&options)?, &auth),
         CliCommand::Serve(serve) => serve::run(serve, &context.settings_of_any()?),
+        CliCommand::Web(command) => return web::run(command, &options, config),
         CliCommand::Doctor => return doctor::run(&options, config),
         CliCommand::Token(command) => token::run(&command, options.flags.output, config),
         CliCommand::Compare(command) => return compare::run(&command, &options, config),
@@ -116,6 +126,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         CliCommand::Completions(args) => completions::run(args),
         CliCommand::Complete(args) => complete::run(&args, config),
         CliCommand::Man => man::run(),
+        CliCommand::Mcp(args) => mcp::run(&args, &options, config),
         CliCommand::Schema(args) => schema::run(&args, options.flags.output, config),
         CliCommand::Pending => pending::run(options.flags.output, config),
         CliCommand::Approve(args) => answer::run(&args, true, options.flags.output, config),
@@ -126,6 +137,9 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             None => cancel::run(&context.found()?),
         },
         CliCommand::Usage(args) => usage::run(&context.of_any_agent()?, &options, &args),
+        CliCommand::Search(args) => search::run(&args, &context),
+        CliCommand::Index(command) => index::run(command, &context),
+        CliCommand::Notify(command) => return notify::run(&command, options.flags.output, config),
         CliCommand::Set(set) => set::run(&set, &context.settings()?),
         CliCommand::Host(command) => return host::run(command, options.flags.output, config),
         CliCommand::Sessions(command) => return sessions::run(command, &context),
@@ -135,7 +149,12 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
 
 /// Logs to stderr in a command that runs an engine or a bridge itself, if `ACPX_LOG` is set.
 fn log_own_process(command: &CliCommand, flags: OutputArgs) {
-    let (CliCommand::Exec(_) | CliCommand::Acp | CliCommand::Auth(_) | CliCommand::Serve(_)) = command else {
+    let (CliCommand::Exec(_)
+    | CliCommand::Acp
+    | CliCommand::Auth(_)
+    | CliCommand::Serve(_)
+    | CliCommand::Web(WebCommand::Run(_))) = command
+    else {
         return;
     };
     let filter = std::env::var(log::VARIABLE).unwrap_or_default();

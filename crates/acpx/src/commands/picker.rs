@@ -2,20 +2,25 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use acpx_core::model::{RecordId, SessionName, Timestamp};
+use acpx_core::model::{AbsolutePath, RecordId, SessionName, Timestamp};
 use acpx_core::store::{RecordFilter, Store as _};
 use acpx_core::wire::since_1970;
 use crossterm::event::{Event, KeyEventKind};
 
 use super::attach;
 use super::sessions::list::{page, real};
+use super::sessions::list_all::{SessionsFilter, native_rows, sort};
 use super::sessions::new;
 use crate::cli::{AgentChoice, CliOptions};
 use crate::error::{CliError, CliExit};
-use crate::output::{self, SessionRow, TableView, screen, session_table, terminal_size};
+use crate::output::{
+    self, AnySession, Console, OutputMode, TableView, any_session_table, screen, terminal_size,
+};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, SessionFilter};
+use crate::session::search_index;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover::{self, ImportScope};
 use crate::terminal::attach::screen::InlineScreen;
@@ -25,6 +30,8 @@ use crate::terminal::tty::ControllingTerminal;
 
 /// How many sessions are read: opening the picker takes as long with many more.
 const READ: usize = 2000;
+/// How long new transcripts are read before the picker opens. Those that are not read yet are in it without a title.
+const INDEX_LIMIT: Duration = Duration::from_millis(200);
 
 /// Lets the user pick a session, and runs the interactive client in it.
 pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
@@ -32,9 +39,14 @@ pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
     let settings = config.of_any_agent(&options)?;
     takeover::first(&settings, ImportScope::Any)?;
     let has_default = config.get().is_ok_and(|config| config.default_agent.is_some());
-    match block_on(pick(&settings, has_default))? {
+    match block_on(pick(&settings, config, has_default))? {
         PickedSession::None => return Ok(CliExit::Success.into()),
         PickedSession::Kept(id) => options.session = SessionName::new(id.as_str()).ok(),
+        // The client adopts it.
+        PickedSession::Native { agent, session } => {
+            options.agent = AgentChoice::Named(agent);
+            options.session = SessionName::new(&session).ok();
+        }
         PickedSession::New(agent) => {
             options.agent = agent.map_or(AgentChoice::Default, AgentChoice::Named);
             let settings = CommandSettings::new(&options, config.get()?)?;
@@ -45,7 +57,7 @@ pub(crate) fn run(config: &LazyConfig) -> Result<ExitCode, CliError> {
             options.session = SessionName::new(made.as_str()).ok();
         }
     }
-    attach::run(&CommandSettings::new(&options, config.get()?)?, &options, config)
+    attach::run(&CommandSettings::new(&options, config.get()?)?, &options, config, None)
 }
 
 /// What was picked.
@@ -54,6 +66,11 @@ enum PickedSession {
     /// A new session with this agent, or else the default one.
     New(Option<String>),
     Kept(RecordId),
+    /// A session that only its agent has.
+    Native {
+        agent: String,
+        session: String,
+    },
 }
 
 /// Whether a new session may take the place of the one of this directory. If that one has work, the user is asked.
@@ -71,17 +88,25 @@ async fn may_replace(settings: &CommandSettings) -> Result<bool, CliError> {
     Ok(terminal.confirm(output::REPLACE_QUESTION).await)
 }
 
-async fn pick(settings: &CommandSettings, has_default: bool) -> Result<PickedSession, CliError> {
+async fn pick(
+    settings: &CommandSettings,
+    config: &LazyConfig,
+    has_default: bool,
+) -> Result<PickedSession, CliError> {
     let here = real(settings.cwd.as_path(), Path::new(""))?;
-    let (rows, is_cut) = page(&RecordFilter::default(), &here, READ).await?;
+    let (rows, is_cut) = rows(settings, config, &here).await?;
     let home = std::env::home_dir();
     let now = Timestamp::since_1970(since_1970());
     let view = TableView { here: here.as_path(), home: home.as_deref(), now };
     // Unless the configuration names one, a new session is with the agent that was used last.
-    let last = rows.iter().max_by_key(|row| row.record.updated_at).filter(|_| !has_default);
-    let agent = last.and_then(|row| row.record.agent.name.clone());
+    let records = rows.iter().filter_map(|row| match row {
+        AnySession::Record { row, .. } => Some(&row.record),
+        AnySession::Native(_) => None,
+    });
+    let last = records.max_by_key(|record| record.updated_at).filter(|_| !has_default);
+    let agent = last.and_then(|record| record.agent.name.clone());
     let label = agent.clone().map_or_else(|| settings.agent.label(), Into::into);
-    let picker = SessionPicker::new(&rows, session_table(&rows, view), &label, is_cut);
+    let picker = SessionPicker::new(&rows, any_session_table(&rows, view), &label, is_cut);
     let has_color = settings.mode.has_color();
     crossterm::style::force_color_output(has_color);
     let mut terminal = RawTerminal::enter()?;
@@ -93,10 +118,40 @@ async fn pick(settings: &CommandSettings, has_default: bool) -> Result<PickedSes
         PickerChoice::Leave => PickedSession::None,
         PickerChoice::New => PickedSession::New(agent),
         PickerChoice::Open(index) => {
-            let id = |row: &SessionRow| PickedSession::Kept(row.record.id.clone());
-            rows.get(index).map_or(PickedSession::None, id)
+            let session = |row: &AnySession| match row {
+                AnySession::Record { row, .. } => PickedSession::Kept(row.record.id.clone()),
+                AnySession::Native(row) => PickedSession::Native {
+                    agent: row.session.agent.clone(),
+                    session: row.session.session.clone(),
+                },
+            };
+            rows.get(index).map_or(PickedSession::None, session)
         }
     })
+}
+
+/// The records and the agents' own sessions, those of a directory first, and whether there are more. Without a usable
+/// index there are only the records.
+async fn rows(
+    settings: &CommandSettings,
+    config: &LazyConfig,
+    here: &AbsolutePath,
+) -> Result<(Vec<AnySession>, bool), CliError> {
+    let (records, _) = page(&RecordFilter::default(), Some(here), READ + 1).await?;
+    // Its table has no turns and tokens.
+    let record = |row| AnySession::Record { row: Box::new(row), turns: 0, tokens: None };
+    let mut rows: Vec<AnySession> = records.into_iter().map(record).collect();
+    if let Ok(exclusions) = search_index::exclusions(config) {
+        // What the index lacks is no matter here.
+        let mut console = Console::of_program(OutputMode { strict: true, ..settings.mode });
+        let everything = SessionsFilter::everything();
+        let natives = native_rows(settings, &exclusions, &everything, READ, INDEX_LIMIT, &mut console).await;
+        rows.extend(natives.unwrap_or_default().rows);
+    }
+    sort(&mut rows, Some(here));
+    let is_cut = rows.len() > READ;
+    rows.truncate(READ);
+    Ok((rows, is_cut))
 }
 
 /// Shows the picker until something is chosen. A terminal that is gone leaves.

@@ -11,13 +11,15 @@ use std::time::Duration;
 
 use acpx_core::acp::Cursor;
 use acpx_core::engine::SessionError;
-use acpx_core::model::{Record, Seq, SessionIdentity, TurnState, UnattendedPolicy};
+use acpx_core::model::{
+    ErrorCode, Fallback, Record, Seq, SessionIdentity, TurnState, UnattendedPolicy, WakeOptions,
+};
 use acpx_core::protocol::HostError;
 use acpx_core::protocol::meta::{RestoreMeta, WaitReasonMeta};
 use acpx_core::store::Store;
 use tokio::time::Instant;
 
-use super::host_request::restore_meta;
+use super::host_request::{is_unprompted_transcript, restore_meta};
 use super::sessions::ensure::{PromptedSession, SessionPurpose, open_or_create};
 use super::wait_reason;
 use super::wait_reason::is_in_doubt;
@@ -32,6 +34,7 @@ use crate::session::host_session::{HostSession, HostSessionError, PromptOutcome}
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, agent_lives, has_name, lost_among};
 use crate::session::prompt_request::{PromptCompletion, PromptSubmission, done, ids_of_outcome};
+use crate::session::restore_cause::RestoreCause;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
@@ -58,6 +61,7 @@ pub(super) fn run(
         let PromptedSession { record, lookup, is_new } =
             open_or_create(settings, options, config, purpose, begun, &mut console).await?;
         let submission = submission.interactive(prompter.is_some()).for_agent(&record.agent.label());
+        let submission = submission.with_wake_options(wake_options(command, &record));
         if !is_new {
             announce(&lookup, &record, &locator, settings, &mut console).await;
         }
@@ -88,10 +92,11 @@ pub(super) fn run(
         let is_same_agent = record.agent.key() == settings.agent.key();
         let agent = if is_same_agent { &settings.agent } else { &record.agent };
         let typed = agents::typed(agent);
-        let about = |error: CliError| error.with_help_of(agent).about(record.identity());
+        let explained = |error: CliError| explain_restore(error.with_help_of(agent), &record, settings);
+        let about = |error: CliError| explained(error).about(record.identity());
         let answered = match answered {
             Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &submission).await => {
-                return Err(error.with_help_of(agent).with_unsent_prompt().about(record.identity()));
+                return Err(explained(error).with_unsent_prompt().about(record.identity()));
             }
             answered => answered.map_err(about)?,
         };
@@ -104,10 +109,10 @@ pub(super) fn run(
                     ending.by_stop_reason(command.exit_by_stop_reason);
                 result.explain_timeout(&typed, view.timeout_cause());
                 result.explain_denial(view.denied(), submission.permission_terms(true));
+                explain_refusal(&mut result, &record, settings);
                 result.add_attachment_hint(&input.attachments);
-                if let Some(next) = unshown {
-                    add_rest(&mut result, &typed, &record, next);
-                }
+                add_rest(&mut result, &typed, &record, unshown);
+                explain_reset(&view, &record, settings, &mut console);
                 let shown = unwritable.map_or_else(|| view.finish(result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
@@ -144,8 +149,46 @@ fn view(record: &Record, settings: &CommandSettings, has_prompter: bool) -> Turn
     view
 }
 
+/// How to restore the session. A fresh session gets the conversation of a transcript that was adopted for this prompt.
+fn wake_options(command: &PromptCommand, record: &Record) -> WakeOptions {
+    let is_carried = command.wake.fallback != Fallback::Never && is_unprompted_transcript(record);
+    WakeOptions { carry_history: command.wake.carry_history || is_carried, ..command.wake }
+}
+
+/// Adds what the agent's own transcript shows about a failed restore.
+fn explain_restore(error: CliError, record: &Record, settings: &CommandSettings) -> CliError {
+    if error.code() != ErrorCode::SessionNotRestored {
+        return error;
+    }
+    let Some(problem) = RestoreCause::of(record, settings) else { return error };
+    let hint = error.hint().map_or_else(|| problem.to_string(), |hint| format!("{problem}; {hint}"));
+    error.with_hint(hint)
+}
+
+/// Adds how to continue if the agent refused the prompt of a session whose transcript is gone: some agents restore such
+/// a session, and then do not know it.
+fn explain_refusal(result: &mut PromptResult, record: &Record, settings: &CommandSettings) {
+    let Some(error) = result.error.as_mut().filter(|error| error.code == ErrorCode::AgentRefused) else {
+        return;
+    };
+    if let Some(problem) = RestoreCause::of_lost(record, settings) {
+        let reset = format!("to continue in a fresh session, run: acpx sessions reset {}", record.id);
+        error.hint = Some(format!("{problem}; {reset}"));
+    }
+}
+
+/// Reports what the agent's own transcript shows about a session that a fresh one has replaced.
+fn explain_reset(view: &TurnView, record: &Record, settings: &CommandSettings, console: &mut Console<'_>) {
+    if view.has_left(&record.lineage.current().session)
+        && let Some(problem) = RestoreCause::of(record, settings)
+    {
+        console.notice(&format!("the fresh session took over because {problem}"));
+    }
+}
+
 /// Adds where to find the rest of a turn that is not shown to its end.
-fn add_rest(result: &mut PromptResult, typed: &str, record: &Record, next: Seq) {
+fn add_rest(result: &mut PromptResult, typed: &str, record: &Record, unshown: Option<Seq>) {
+    let Some(next) = unshown else { return };
     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);
     result.add_replay_hint(Some(&replay));
     result.text_truncated = true;
@@ -160,7 +203,7 @@ fn restore(
     earlier: Option<EarlierState>,
 ) -> RestoreMeta {
     RestoreMeta {
-        wishes: command.wake.into(),
+        wishes: wake_options(command, record).into(),
         later: command.wait == Wait::JustQueue || earlier == Some(EarlierState::Sent),
         ..restore_meta(record, settings, options.flags.model.as_deref())
     }

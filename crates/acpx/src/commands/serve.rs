@@ -4,6 +4,7 @@ use crate::cli::ServeArgs;
 use crate::error::{CliError, with_causes};
 use crate::http::guard::{ANY_ORIGIN, Guard, is_loopback};
 use crate::http::listener::{self, listen};
+use crate::http::router::router;
 use crate::http::server::{Hosts, HttpServer};
 use crate::http::tls;
 use crate::http::tokens::Tokens;
@@ -69,7 +70,7 @@ pub(super) fn run(args: ServeArgs, settings: &CommandSettings) -> Result<(), Cli
         let stop = async {
             interrupts.over().await;
         };
-        listener::serve(&server, listener, acceptor, stop).await;
+        listener::serve(&server, router(&server), listener, acceptor, stop).await;
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! `acpx --skill`: lists, prints and exports the skill that teaches agents to use acpx.
 
+use acpx_core::model::sha256_hex;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::cli::{SkillAction, UsageError};
 use crate::error::CliError;
@@ -25,9 +25,7 @@ pub(crate) fn run(action: &SkillAction) -> Result<(), CliError> {
     let bytes = match action {
         SkillAction::List { json: false } => format!("{ID}\t{}\n", summary()).into_bytes(),
         SkillAction::List { json: true } => {
-            let hex: Vec<String> =
-                Sha256::digest(archive()).iter().map(|byte| format!("{byte:02x}")).collect();
-            let digest = hex.concat();
+            let digest = sha256_hex(&archive());
             let skill =
                 json!({ "id": ID, "digest": format!("sha256:{digest}"), "files": 1, "summary": summary() });
             format!("{}\n", json!({ "skillflag_version": "0.1", "skills": [skill] })).into_bytes()

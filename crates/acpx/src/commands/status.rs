@@ -13,6 +13,7 @@ use crate::error::{Alternatives, CliError, Intent, NoSessionHelp};
 use crate::output::{CLIENT, Console, Snapshot, no_session, status};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::lookup::{LOOKED_THROUGH, RecordLookup, SessionFilter, agent_lives, last_usage};
+use crate::session::restore_cause::transcript_view;
 use crate::session::settings::CommandSettings;
 use crate::session::states::pending_requests;
 
@@ -75,6 +76,7 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
             host_lives,
             now: Timestamp::since_1970(since_1970()),
             questions: &questions,
+            transcript: transcript_view(&record, settings),
             record: &record,
         };
         status(&snapshot, &mut console)?;

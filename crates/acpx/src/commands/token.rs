@@ -4,7 +4,7 @@ use acpx_core::home::HostPaths;
 
 use crate::cli::{OutputArgs, TokenCommand};
 use crate::error::CliError;
-use crate::http::tokens::Tokens;
+use crate::http::tokens::{NewToken, Tokens};
 use crate::output;
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{acpx_home, make_private};
@@ -22,8 +22,9 @@ pub(super) fn run(command: &TokenCommand, options: OutputArgs, config: &LazyConf
         refuse_inside(&paths, "make or revoke a token")?;
     }
     match command {
-        TokenCommand::New { name } => {
-            let (secret, token) = tokens.make(name.as_deref())?;
+        TokenCommand::New { name, scope } => {
+            let new = NewToken { name: name.as_deref(), scope: (*scope).into(), ..NewToken::default() };
+            let (secret, token) = tokens.make(new)?;
             output::token_made(&secret, &token, &mut console)?;
         }
         TokenCommand::List => output::tokens(&tokens.list()?, &mut console)?,

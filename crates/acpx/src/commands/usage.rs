@@ -1,7 +1,8 @@
 //! `acpx usage`: sums the tokens and the cost of stored turns. It only reads the store and starts nothing.
 
+use acpx_core::host::title;
 use acpx_core::model::{RecordId, Timestamp};
-use acpx_core::store::{Store as _, UsageGroup, UsageKey, UsageQuery, UsageSum};
+use acpx_core::store::{Store, UsageGroup, UsageKey, UsageQuery, UsageSum};
 use acpx_core::wire::since_1970;
 use jiff::ToSpan as _;
 use jiff::civil::Date;
@@ -64,8 +65,14 @@ async fn report(query: UsageQuery, by: UsageBy, limit: Option<usize>) -> Result<
         None => Vec::new(),
     };
     let mut short = short.into_iter();
-    let row = |(key, sum)| UsageRow { label: label(key, &mut short), sum };
-    let rows = sums.into_iter().map(row).collect();
+    let mut rows = Vec::with_capacity(sums.len());
+    for (key, sum) in sums {
+        let title = match lookup.store() {
+            Some(store) => title_of(&key, store).await?,
+            None => None,
+        };
+        rows.push(UsageRow { label: label(key, title, &mut short), sum });
+    }
     lookup.leave();
     Ok(UsageReport { by, since, until, rows, left_out, total })
 }
@@ -77,14 +84,23 @@ fn record_of(key: &UsageKey) -> Option<&RecordId> {
     }
 }
 
-fn label(key: UsageKey, short_ids: &mut impl Iterator<Item = String>) -> UsageLabel {
+/// The title that lists show for the session of a row.
+async fn title_of(key: &UsageKey, store: &dyn Store) -> Result<Option<String>, CliError> {
+    let Some(record) = record_of(key) else { return Ok(None) };
+    match store.record(record.clone()).await? {
+        Some(found) => Ok(title(store, &found).await?),
+        None => Ok(None),
+    }
+}
+
+fn label(key: UsageKey, title: Option<String>, short_ids: &mut impl Iterator<Item = String>) -> UsageLabel {
     match key {
         UsageKey::Day(start) => UsageLabel::Day(date_of(start).to_string()),
         UsageKey::Agent(agent) => UsageLabel::Agent(agent),
         UsageKey::Directory(directory) => UsageLabel::Project(directory),
         UsageKey::Session { record, agent, name } => {
             let short_id = short_ids.next().unwrap_or_else(|| record.to_string());
-            UsageLabel::Session { record, short_id, agent, name }
+            UsageLabel::Session { record, short_id, agent, name, title }
         }
     }
 }
@@ -114,7 +130,7 @@ fn now() -> Timestamp {
 }
 
 /// The time that `--since` names.
-fn first_moment(moment: Moment) -> Timestamp {
+pub(super) fn first_moment(moment: Moment) -> Timestamp {
     match moment {
         Moment::Ago(ago) => {
             let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);

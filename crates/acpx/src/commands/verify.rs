@@ -8,7 +8,7 @@ use std::sync::Arc;
 use acpx_core::store::{Access, SqliteOptions, SqliteStore, StoreError, StoreProgress, StoreVerification};
 
 use crate::cli::{OutputArgs, VerifyArgs};
-use crate::error::{CliError, CliExit};
+use crate::error::{CliError, CliExit, system_words};
 use crate::output::{self, Console, VerifiedStore};
 use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::interrupt::InterruptWatcher;
@@ -19,7 +19,8 @@ pub(super) fn run(args: &VerifyArgs, output: OutputArgs, config: &LazyConfig) ->
     let mut console = config.console(output)?;
     block_on(async {
         let (path, (verification, bytes)) = if let Some(file) = &args.file {
-            (file.clone(), verified(file, &mut console).await?)
+            let verified = verified(file, &mut console).await;
+            (file.clone(), verified.map_err(|error| of_file(file, error))?)
         } else {
             let path = HostLocator::of_environment()?.paths.store();
             let store = SqliteStore::open_with(&path, &SqliteOptions::new(Access::ReadOnly))?;
@@ -30,6 +31,16 @@ pub(super) fn run(args: &VerifyArgs, output: OutputArgs, config: &LazyConfig) ->
         let exit = if verification.problems.is_empty() { CliExit::Success } else { CliExit::Failure };
         Ok(exit.into())
     })
+}
+
+/// The error for a file that someone named. Hints about the home's store do not apply to it.
+fn of_file(file: &Path, error: CliError) -> CliError {
+    let (code, reason) = match &error {
+        CliError::Store(error @ StoreError::Open { source, .. }) => (error.code(), system_words(source)),
+        CliError::Store(error @ StoreError::Corrupt { problem, .. }) => (error.code(), problem.clone()),
+        _ => return error,
+    };
+    CliError::Unverifiable { path: file.to_owned(), reason, code }
 }
 
 /// Verifies a backup; also returns its size.

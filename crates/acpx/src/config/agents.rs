@@ -63,8 +63,7 @@ fn agent(entry: &JsonNode<'_>) -> Result<AgentEntry, WrongMember> {
 }
 
 fn protocol(node: &JsonNode<'_>) -> Result<ProtocolVersion, WrongMember> {
-    let number = node.value().as_u64().and_then(|number| u16::try_from(number).ok());
-    number.and_then(ProtocolVersion::from_number).ok_or_else(|| node.wrong("1 or 2"))
+    node.number("1 or 2", |number| ProtocolVersion::from_number(u16::try_from(number.as_u64()?).ok()?))
 }
 
 fn command(entry: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
@@ -72,7 +71,7 @@ fn command(entry: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     if let Some(url) = members.get("url") {
         let own = ["argv", "command", "args"].into_iter().find(|name| members.get(name).is_some());
         return if own.is_some() {
-            Err(entry.wrong(EXPECTED))
+            Err(entry.wrong_content(EXPECTED))
         } else {
             remote_agent(&url, members.get("tokenFile"))
         };
@@ -81,10 +80,10 @@ fn command(entry: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
         (Some(argv), None, None) => words(&argv),
         (None, Some(line), None) => {
             let text = line.word()?;
-            split_line(&text).map_err(|problem| line.wrong(&format!("a command line; it {problem}")))
+            split_line(&text).map_err(|problem| line.wrong_content(&format!("a command line; it {problem}")))
         }
         (None, Some(program), Some(args)) => with_arguments(&program, &args),
-        _ => Err(entry.wrong(EXPECTED)),
+        _ => Err(entry.wrong_content(EXPECTED)),
     }
 }
 
@@ -92,13 +91,13 @@ fn command(entry: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
 fn remote_agent(url: &JsonNode<'_>, token_file: Option<JsonNode<'_>>) -> Result<Vec<String>, WrongMember> {
     let mut words = vec![url.word()?];
     if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
-        return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));
+        return Err(url.wrong_content("a URL that begins with wss://, ws://, https:// or http://"));
     }
     if let Some(file) = token_file {
         let path = file.word()?;
         if !Path::new(&path).is_absolute() {
             // A relative path would depend on where the agent is started.
-            return Err(file.wrong("an absolute path"));
+            return Err(file.wrong_content("an absolute path"));
         }
         words.extend(["--token-file".to_owned(), path]);
     }
@@ -117,7 +116,9 @@ fn words(argv: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
 fn with_arguments(program: &JsonNode<'_>, args: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let name = program.word()?;
     if name.contains(|character: char| character.is_whitespace() || character == '"' || character == '\'') {
-        return Err(program.wrong("one program without spaces or quotes, since \"args\" has the arguments"));
+        return Err(
+            program.wrong_content("one program without spaces or quotes, since \"args\" has the arguments")
+        );
     }
     let arguments = args.array()?;
     [Ok(name)].into_iter().chain(arguments.iter().map(JsonNode::text)).collect()

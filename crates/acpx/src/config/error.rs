@@ -82,6 +82,14 @@ pub(crate) struct WrongValue {
 }
 
 impl ConfigError {
+    /// The error for a file that cannot be read as text.
+    pub(super) fn unread(file: PathBuf, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::InvalidData {
+            return Self::NotJson { file, problem: "it is not UTF-8".to_owned() };
+        }
+        Self::Unreadable { file, source }
+    }
+
     /// The error for the file of a flag: a path that leads nowhere was mistyped.
     pub(super) fn of_flag(self) -> Self {
         match self {

@@ -29,6 +29,15 @@ enum EntryTransport {
     Sse { url: String, headers: Vec<NamedValue> },
 }
 
+/// The MCP servers that every new session gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct McpSettings {
+    /// The configured ones.
+    pub(crate) servers: Vec<McpEntry>,
+    /// Whether the server of `acpx mcp` is one of them.
+    pub(crate) recall: bool,
+}
+
 /// The servers of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpFile {
@@ -76,7 +85,7 @@ impl McpFile {
 
     /// The servers that the configuration defines for every session.
     pub(crate) fn of(config: &Config) -> Self {
-        Self { source: config.layers.file_of("mcpServers").to_owned(), entries: config.mcp_servers.clone() }
+        Self { source: config.layers.file_of("mcpServers").to_owned(), entries: config.mcp.servers.clone() }
     }
 
     /// The names of the servers.
@@ -126,7 +135,7 @@ pub(super) fn entries(node: &JsonNode<'_>) -> Result<Vec<McpEntry>, WrongMember>
         let entry = McpEntry { name: name.word()?, transport: transport(&members)? };
         // Names must be unique, because later requests identify a server by its name.
         if entries.iter().any(|other| other.name == entry.name) {
-            return Err(name.wrong("a name that no other server has"));
+            return Err(name.wrong_content("a name that no other server has"));
         }
         entries.push(entry);
     }
@@ -146,7 +155,7 @@ fn transport(members: &JsonMembers<'_>) -> Result<EntryTransport, WrongMember> {
         }
         "http" => Ok(EntryTransport::Http { url: url()?, headers: named_values(members, "headers")? }),
         "sse" => Ok(EntryTransport::Sse { url: url()?, headers: named_values(members, "headers")? }),
-        _ => Err(members.needed("type").wrong(KINDS)),
+        _ => Err(members.needed("type").wrong_content(KINDS)),
     }
 }
 

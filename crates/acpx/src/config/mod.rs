@@ -8,8 +8,11 @@ mod agents;
 pub(crate) mod credentials;
 pub(crate) mod environment;
 mod error;
+pub(crate) mod index;
 pub(crate) mod layers;
 mod mcp;
+pub(crate) mod notify;
+pub(crate) mod private;
 pub(crate) mod project;
 pub(crate) mod trust;
 mod variables;
@@ -27,15 +30,17 @@ use acpx_core::model::{
 };
 use acpx_core::protocol::ConfiguredAgent;
 use acpx_core::store::open_regular_file;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 pub(crate) use self::error::{ConfigError, WrongValue};
-pub(crate) use self::mcp::{McpEntry, McpFile, ProgramSearch, find_program};
+pub(crate) use self::mcp::{McpFile, McpSettings, ProgramSearch, find_program};
 pub(crate) use self::variables::AgentVariables;
 
 use self::agents::{AgentEntry, Agents};
 use self::credentials::Credentials;
+use self::index::IndexSettings;
 use self::layers::{Layer, Layers};
+use self::notify::NotifySettings;
 use self::project::ProjectFile;
 use self::trust::TrustedFiles;
 use crate::cli::{
@@ -69,10 +74,10 @@ pub(crate) struct Config {
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
     pub(crate) disable_exec: bool,
-    /// Programs that outlive the agent that started them.
-    pub(crate) keep_programs: Vec<String>,
+    /// What only the file of the home sets.
+    pub(crate) home: HomeSettings,
     /// The MCP servers for every session.
-    pub(crate) mcp_servers: Vec<McpEntry>,
+    pub(crate) mcp: McpSettings,
     /// What to do when an agent offers logins and no credential is configured.
     pub(crate) login: Option<LoginPolicy>,
     /// The credentials for logins.
@@ -84,8 +89,19 @@ pub(crate) struct Config {
     unknown: Vec<String>,
 }
 
+/// Settings that a project's file cannot change: one host and one index serve all projects.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HomeSettings {
+    /// Programs that outlive the agent that started them.
+    pub(crate) keep_programs: Vec<String>,
+    /// The search index.
+    pub(crate) index: IndexSettings,
+    /// Where events of sessions are reported.
+    pub(crate) notify: NotifySettings,
+}
+
 /// All known keys.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     "defaultAgent",
     "defaultPermissions",
     "nonInteractivePermissions",
@@ -99,10 +115,13 @@ const KEYS: [&str; 17] = [
     "disableExec",
     "keepPrograms",
     "mcpServers",
+    "recall",
     "authPolicy",
     "auth",
     "agents",
     "queueMaxDepth",
+    "index",
+    "notify",
 ];
 
 /// Maximum size of a configuration file, far above any real one.
@@ -119,7 +138,7 @@ impl Config {
                 let global = Layer { file, ..Layer::default() };
                 Ok(Self { layers: Layers { global, project: None }, ..Self::default() })
             }
-            Err(source) => Err(ConfigError::Unreadable { file, source }),
+            Err(source) => Err(ConfigError::unread(file, source)),
         }
     }
 
@@ -157,8 +176,15 @@ impl Config {
                 .or(&members.read("maxTokens", max_tokens)?.unwrap_or_default()),
             format: members.read("format", format)?,
             disable_exec: members.read("disableExec", JsonNode::boolean)?.unwrap_or(false),
-            keep_programs: members.read("keepPrograms", JsonNode::words)?.unwrap_or_default(),
-            mcp_servers: members.read("mcpServers", mcp::entries)?.unwrap_or_default(),
+            home: HomeSettings {
+                keep_programs: members.read("keepPrograms", JsonNode::words)?.unwrap_or_default(),
+                index: members.read("index", IndexSettings::read)?.unwrap_or_default(),
+                notify: members.read("notify", NotifySettings::read)?.unwrap_or_default(),
+            },
+            mcp: McpSettings {
+                servers: members.read("mcpServers", mcp::entries)?.unwrap_or_default(),
+                recall: members.read("recall", JsonNode::boolean)?.unwrap_or(false),
+            },
             login: members.read("authPolicy", login)?,
             credentials: members.read("auth", credentials)?.unwrap_or_default(),
             agents: members.read("agents", agents::agents)?.unwrap_or_default(),
@@ -201,6 +227,12 @@ impl Config {
         let is_one =
             |entry: &Result<AgentEntry, _>| entry.as_ref().map_or(true, |entry| entry.argv.is_some());
         self.agents.iter().filter(|(_, entry)| is_one(entry)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The project's file, if only it defines this agent and it is not trusted.
+    pub(crate) fn untrusted_file_of(&self, agent: &str) -> Option<&Path> {
+        let project = self.project.as_ref().filter(|project| project.withholds_agent(agent))?;
+        (!self.agent_names().iter().any(|name| name == agent)).then_some(&*project.path)
     }
 
     /// The agents with a configured command.
@@ -271,7 +303,7 @@ const THE_FILE: &str = "the file";
 /// Reads a file that must exist.
 fn read(file: &Path) -> Result<String, ConfigError> {
     let text = File::open(file).and_then(text_of);
-    text.map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })
+    text.map_err(|source| ConfigError::unread(file.to_owned(), source))
 }
 
 fn parse_json(file: &Path, text: &str) -> Result<Value, ConfigError> {
@@ -312,8 +344,7 @@ fn depth(node: &JsonNode<'_>) -> Result<usize, WrongMember> {
 }
 
 fn positive_integer(node: &JsonNode<'_>) -> Result<u64, WrongMember> {
-    let count = node.value().as_u64().filter(|count| *count > 0);
-    count.ok_or_else(|| node.wrong("a whole number above 0"))
+    node.number("a whole number above 0", |number| number.as_u64().filter(|count| *count > 0))
 }
 
 fn unattended(node: &JsonNode<'_>) -> Result<UnattendedPolicy, WrongMember> {
@@ -339,8 +370,7 @@ fn format(node: &JsonNode<'_>) -> Result<Format, WrongMember> {
 }
 
 fn ttl(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
-    let seconds = node.value().as_f64().and_then(seconds_to_idle_time);
-    seconds.ok_or_else(|| node.wrong("a number of seconds, 0 or more"))
+    node.number("a number of seconds, 0 or more", |number| number.as_f64().and_then(seconds_to_idle_time))
 }
 
 /// Limits of cost: amounts for the turn and the session, and their currency.
@@ -352,14 +382,15 @@ fn max_cost(node: &JsonNode<'_>) -> Result<SpendingLimits, WrongMember> {
         if is_code {
             Ok(code.to_uppercase())
         } else {
-            Err(node.wrong("a code of three letters, such as EUR"))
+            Err(node.wrong_content("a code of three letters, such as EUR"))
         }
     })?;
     let currency = currency.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned());
     let budget = |scope| {
         let cost = members.read(scope, |node| {
-            let cost = node.value().as_f64().and_then(|amount| Money::of(amount, currency.as_str()));
-            cost.filter(|cost| cost.nanos > 0).ok_or_else(|| node.wrong("an amount above 0"))
+            node.number("an amount above 0", |number| {
+                Money::of(number.as_f64()?, currency.as_str()).filter(|cost| cost.nanos > 0)
+            })
         })?;
         Ok(Budget { cost, tokens: None })
     };
@@ -378,8 +409,8 @@ fn timeout(node: &JsonNode<'_>) -> Result<Option<Duration>, WrongMember> {
     if node.value().is_null() {
         return Ok(None);
     }
-    let seconds = node.value().as_f64().and_then(seconds_to_limit).map(Some);
-    seconds.ok_or_else(|| node.wrong("a number of seconds above 0, or null"))
+    let limit = |number: &Number| number.as_f64().and_then(seconds_to_limit).map(Some);
+    node.number("a number of seconds above 0, or null", limit)
 }
 
 #[cfg(test)]

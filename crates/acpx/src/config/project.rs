@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use acpx_core::model::{JsonNode, UnattendedPolicy};
+use acpx_core::model::{JsonNode, UnattendedPolicy, is_secret_name};
 use acpx_core::store::open_regular_file;
 use serde_json::{Map, Value};
 
@@ -20,8 +20,8 @@ use crate::agents;
 
 /// Maximum size of the file, far above any real one.
 const LARGEST: u64 = 1 << 20;
-/// Keys that only the home can have: one host serves all projects.
-const OF_HOME: &str = "keepPrograms";
+/// Keys that only the home can have: one host and one index serve all projects, and a sink sends data away.
+const OF_HOME: [&str; 3] = ["keepPrograms", "index", "notify"];
 
 /// A project's file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct ProjectFile {
     pub(crate) state: ProjectState,
     /// Keys that mean nothing there.
     pub(super) unknown: Vec<String>,
+    /// The agents that it defines.
+    agents: Vec<String>,
 }
 
 /// What is used of a project's file.
@@ -59,9 +61,18 @@ pub(crate) struct ProjectContent {
     pub(crate) bytes: Vec<u8>,
     /// Its members, checked.
     pub(crate) members: Map<String, Value>,
+    /// The agents that it defines.
+    agents: Vec<String>,
 }
 
 impl ProjectFile {
+    /// Whether it defines this agent, but is not trusted.
+    pub(super) fn withholds_agent(&self, name: &str) -> bool {
+        let ProjectState::Withheld { keys, .. } = &self.state else { return false };
+        let has = |words: &[String], word: &str| words.iter().any(|known| known == word);
+        has(keys, "agents") && has(&self.agents, name)
+    }
+
     /// What a person must know about the file, if anything.
     pub(crate) fn notice(&self) -> Option<String> {
         let file = self.path.display();
@@ -137,9 +148,9 @@ pub(crate) fn content(path: PathBuf, user: u32) -> Result<Result<ProjectContent,
     };
     let not_text = |_| ConfigError::NotJson { file: path.clone(), problem: "it is not UTF-8".to_owned() };
     let value = parse_json(&path, std::str::from_utf8(&bytes).map_err(not_text)?)?;
-    Config::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(&path))?;
+    let agents = Config::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(&path))?.agent_names();
     let members = members_of(value);
-    Ok(Ok(ProjectContent { path, bytes, members }))
+    Ok(Ok(ProjectContent { path, bytes, members, agents }))
 }
 
 impl Config {
@@ -154,12 +165,14 @@ impl Config {
             Ok(content) => content,
             Err(reason) => {
                 let state = ProjectState::Refused(reason);
-                return Ok(Self { project: Some(ProjectFile { path, state, unknown: Vec::new() }), ..self });
+                let (unknown, agents) = (Vec::new(), Vec::new());
+                return Ok(Self { project: Some(ProjectFile { path, state, unknown, agents }), ..self });
             }
         };
         let (members, state) = content.in_force(&self, || trusted.state(&content.path, &content.bytes));
         let unknown = content.members.keys().filter(|key| !is_known(key)).cloned().collect();
-        let project = Some(ProjectFile { path: content.path.clone(), state, unknown });
+        let project =
+            Some(ProjectFile { path: content.path.clone(), state, unknown, agents: content.agents });
         let layer = Layer { file: content.path, is_loaded: true, members };
         let layers = Layers { project: Some(layer), ..self.layers };
         let merged = Value::Object(layers.merged());
@@ -203,7 +216,7 @@ impl ProjectContent {
 }
 
 fn is_known(key: &str) -> bool {
-    KEYS.contains(&key) && key != OF_HOME
+    KEYS.contains(&key) && !OF_HOME.contains(&key)
 }
 
 /// Whether a value of a project's file can hold without trust: it starts no program, grants nothing, gives no secret
@@ -213,6 +226,7 @@ fn is_harmless(key: &str, value: &Value, global: &Config) -> bool {
     match key {
         "ttl" | "timeout" | "idleTimeout" | "queueMaxDepth" => true,
         "disableExec" => value == &Value::Bool(true),
+        "recall" => value == &Value::Bool(false),
         "defaultAgent" => value.as_str().is_some_and(|name| {
             agents::is_built_in(name) || global.agent_names().contains(&agents::canonical(name))
         }),
@@ -234,32 +248,42 @@ fn strictness(policy: UnattendedPolicy) -> u8 {
     }
 }
 
-/// What a file sets, by the path of each value. Values that may be secrets are not shown; commands are.
+/// What a file sets, by the path of each value, and which of its keys are ignored. Values that may be secrets are not
+/// shown; commands are, and so are other variables, because they can change what a command does.
 pub(crate) fn listing(members: &Map<String, Value>) -> BTreeMap<String, String> {
     let mut rows = BTreeMap::new();
-    for (key, value) in members.iter().filter(|(key, _)| is_known(key)) {
-        if key == "auth" {
-            hide(key, value, &mut rows);
-        } else {
-            list(key, value, 0, &mut rows);
+    for (key, value) in members {
+        match key.as_str() {
+            home if OF_HOME.contains(&home) => {
+                drop(rows.insert(key.clone(), "(ignored: it belongs to the home)".to_owned()));
+            }
+            unknown if !is_known(unknown) => drop(rows.insert(key.clone(), "(unknown, ignored)".to_owned())),
+            "auth" => list_named(key, value, |_| true, &mut rows),
+            _ => list(key, value, 0, &mut rows),
         }
     }
     rows
 }
 
-/// The members of agents and servers, at this depth, whose values may be secrets. A name at any other depth is one that
-/// the file's author has chosen, and hides nothing.
-const SECRET: (usize, [&str; 2]) = (1, ["env", "headers"]);
+/// The depth of the members of agents and servers. Other names at any depth are those that the file's author has chosen,
+/// and hide nothing.
+const ENTRY_DEPTH: usize = 1;
 
 fn list(path: &str, value: &Value, depth: usize, rows: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
+            let marked = |name: &str| {
+                let names = members.get("secretEnv").and_then(Value::as_array);
+                names.is_some_and(|names| names.iter().any(|marked| marked == name))
+            };
             for (name, value) in members {
                 let path = format!("{path}.{name}");
-                if depth == SECRET.0 && SECRET.1.contains(&name.as_str()) {
-                    hide(&path, value, rows);
-                } else {
-                    list(&path, value, depth + 1, rows);
+                match name.as_str() {
+                    "env" if depth == ENTRY_DEPTH => {
+                        list_named(&path, value, |name| is_secret_name(name) || marked(name), rows);
+                    }
+                    "headers" if depth == ENTRY_DEPTH => list_named(&path, value, |_| true, rows),
+                    _ => list(&path, value, depth + 1, rows),
                 }
             }
         }
@@ -272,12 +296,27 @@ fn list(path: &str, value: &Value, depth: usize, rows: &mut BTreeMap<String, Str
     }
 }
 
-/// Adds the names of values, which are the members of an object, or objects with a name.
-fn hide(path: &str, value: &Value, rows: &mut BTreeMap<String, String>) {
-    let mut add = |name: &str| drop(rows.insert(format!("{path}.{name}"), HIDDEN.to_owned()));
+/// Adds named values, which are the members of an object, or objects with a name and a value. Secret ones are hidden.
+fn list_named(
+    path: &str,
+    value: &Value,
+    is_secret: impl Fn(&str) -> bool,
+    rows: &mut BTreeMap<String, String>,
+) {
+    let mut add = |name: &str, value: Option<&Value>| {
+        let shown = match value {
+            Some(value) if !is_secret(name) => without_password(&value.to_string()),
+            _ => HIDDEN.to_owned(),
+        };
+        rows.insert(format!("{path}.{name}"), shown);
+    };
     match value {
-        Value::Object(members) => members.keys().for_each(|name| add(name)),
-        Value::Array(items) => items.iter().filter_map(|item| item.get("name")?.as_str()).for_each(add),
+        Value::Object(members) => members.iter().for_each(|(name, value)| add(name, Some(value))),
+        Value::Array(items) => {
+            let named =
+                items.iter().filter_map(|item| Some((item.get("name")?.as_str()?, item.get("value"))));
+            named.for_each(|(name, value)| add(name, value));
+        }
         _ => {}
     }
 }

@@ -24,7 +24,7 @@ fn wrong(text: &str) -> String {
 }
 
 #[test]
-fn wrong_type_error_names_the_kind_that_was_found() {
+fn configuration_error_names_the_found_kind_or_the_possible_values() {
     let cases = [
         (r#"{"ttl":"s3cret"}"#, "ttl must be a number of seconds, 0 or more; found a string"),
         (r#"{"ttl":null}"#, "ttl must be a number of seconds, 0 or more; found nothing"),
@@ -37,6 +37,18 @@ fn wrong_type_error_names_the_kind_that_was_found() {
         ),
         (r#"{"mcpServers":[{}]}"#, "mcpServers[0].name must be a non-empty string; found nothing"),
         (r#"{"defaultAgent":["s3cret"]}"#, "defaultAgent must be a non-empty string; found an array"),
+        // Of a value of the right kind, the possible values are enough.
+        (r#"{"format":"s3cret"}"#, "format must be \"text\", \"json\" or \"quiet\""),
+        (
+            r#"{"defaultPermissions":"s3cret"}"#,
+            "defaultPermissions must be \"approve-all\", \"approve-reads\" or \"deny-all\"",
+        ),
+        (r#"{"ttl":-1}"#, "ttl must be a number of seconds, 0 or more"),
+        (
+            r#"{"maxCost":{"currency":"s3cret"}}"#,
+            "maxCost.currency must be a code of three letters, such as EUR",
+        ),
+        (r#"{"agents":{"a":{"argv":["x"],"protocol":3}}}"#, "agents.a.protocol must be 1 or 2"),
     ];
     for (text, message) in cases {
         assert_eq!(whole_error(text), format!("/h/config.json: {message}"), "{text}");
@@ -50,7 +62,7 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
         "maxCost": {"turn": 0.5, "session": 5}, "maxTokens": {"session": 100},
-        "keepPrograms": ["tmux: server"], "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
+        "keepPrograms": ["tmux: server"], "mcpServers": [], "recall": true, "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
     let layers = parse(text).unwrap().layers;
     let expected = Config {
@@ -70,8 +82,8 @@ fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
         queue_depth: Some(16),
         format: Some(Format::Json),
         disable_exec: true,
-        keep_programs: vec!["tmux: server".to_owned()],
-        mcp_servers: Vec::new(),
+        home: HomeSettings { keep_programs: vec!["tmux: server".to_owned()], ..HomeSettings::default() },
+        mcp: McpSettings { servers: Vec::new(), recall: true },
         login: Some(LoginPolicy::Skip),
         credentials: [("api-key".to_owned(), "s3cret".to_owned())].into_iter().collect(),
         agents: [
@@ -291,10 +303,7 @@ fn a_wrong_entry_is_an_error_for_its_agent_alone() {
     assert_eq!(config.agent("mine"), Ok(Some(&["m".to_owned()][..])));
     let wrong = config.agent("nof").unwrap_err();
     let words = "one program without spaces or quotes, since \"args\" has the arguments";
-    assert_eq!(
-        wrong.to_string(),
-        format!("/h/config.json: agents.nof.command must be {words}; found a string")
-    );
+    assert_eq!(wrong.to_string(), format!("/h/config.json: agents.nof.command must be {words}"));
     assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", wrong)]);
     // It can be named, which reports what is wrong with it.
     assert_eq!(config.agent_names(), ["mine", "nof"]);

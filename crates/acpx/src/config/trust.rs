@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use acpx_core::model::Timestamp;
+use acpx_core::model::{Timestamp, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
 use crate::home_file::HomeFile;
-use crate::http::tokens::{now, sha256};
+use crate::http::tokens::now;
 
 /// The name of a project's file.
 pub(crate) const PROJECT_FILE: &str = ".acpxrc.json";
@@ -78,7 +78,7 @@ impl TrustedFiles {
         let files = self.list().unwrap_or_default();
         match files.iter().find(|file| Path::new(&file.path) == path) {
             None => TrustState::Unknown,
-            Some(file) if file.sha256 == sha256(bytes) => TrustState::Trusted,
+            Some(file) if file.sha256 == sha256_hex(bytes) => TrustState::Trusted,
             Some(_) => TrustState::Changed,
         }
     }
@@ -109,7 +109,7 @@ impl TrustedFiles {
         let trusted_at: Timestamp = now();
         let file = TrustedFile {
             path: path.to_owned(),
-            sha256: sha256(bytes),
+            sha256: sha256_hex(bytes),
             trusted_at: trusted_at.to_string(),
             settings,
         };

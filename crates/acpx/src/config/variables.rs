@@ -62,11 +62,11 @@ fn values(node: &JsonNode<'_>) -> Result<BTreeMap<String, String>, WrongMember> 
     let mut values = BTreeMap::new();
     for (name, value) in members.all() {
         if !is_name(name) {
-            return Err(value.wrong("under a name that a variable can have, without \"=\""));
+            return Err(value.wrong_content("under a name that a variable can have, without \"=\""));
         }
         let text = value.text()?;
         if text.contains('\0') {
-            return Err(value.wrong("a string without a NUL"));
+            return Err(value.wrong_content("a string without a NUL"));
         }
         values.insert(name.to_owned(), text);
     }
@@ -77,7 +77,7 @@ fn names(node: &JsonNode<'_>) -> Result<Vec<String>, WrongMember> {
     let items = node.array().map_err(|_| node.wrong("an array of names of variables"))?;
     let name = |item: &JsonNode<'_>| {
         let expected = "a name that a variable can have, without \"=\"";
-        item.text().ok().filter(|name| is_name(name)).ok_or_else(|| item.wrong(expected))
+        item.parsed(expected, |name| is_name(name).then(|| name.to_owned()))
     };
     items.iter().map(name).collect()
 }

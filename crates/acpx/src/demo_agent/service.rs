@@ -273,14 +273,16 @@ impl AgentService for DemoAgent {
             messages: 0,
             current: None,
             servers: self.servers.clone(),
+            written: 0,
             text: call.text,
         };
         let ended = turn.perform(&steps(&turn.text.clone())).await;
         if let Some(mode) = &turn.mode {
             self.remember_mode(&call.session, mode);
         }
+        let usage = turn.usage().to_string();
         self.append_live(&call.session, &last_lines(turn, ended.as_ref().ok()))?;
-        ended.map(Into::into)
+        ended.map(|reason| PromptReply { usage: Some(usage.into()), ..reason.into() })
     }
 }
 

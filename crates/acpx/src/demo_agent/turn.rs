@@ -9,6 +9,7 @@ use acpx_core::acp::agent::{
     ToolReport, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
+use serde_json::{Value, json};
 
 use super::servers::SessionServers;
 use super::service::broken;
@@ -18,6 +19,8 @@ use super::words::DemoStep;
 const CRASHED: i32 = 70;
 /// How long a crash waits for the client to take the last chunk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How many characters count as a token.
+const CHARS_PER_TOKEN: usize = 4;
 /// The option that allows an edit.
 const ALLOW: &str = "allow";
 
@@ -40,6 +43,8 @@ pub(super) struct DemoTurn {
     /// The kind of the current message; `None` if the next text starts a new one.
     pub(super) current: Option<DemoMessageKind>,
     pub(super) servers: SessionServers,
+    /// Number of characters that it has written.
+    pub(super) written: usize,
 }
 
 /// The kind of a message.
@@ -227,12 +232,25 @@ impl DemoTurn {
         std::process::exit(CRASHED);
     }
 
+    /// What the turn used: one token for each four characters of the conversation's prompts and of its own text. The
+    /// same prompts always have the same usage.
+    pub(super) fn usage(&self) -> Value {
+        let prompts = self.earlier.iter().chain([&self.text]);
+        let input = prompts.map(|prompt| prompt.chars().count()).sum::<usize>().div_ceil(CHARS_PER_TOKEN);
+        let output = self.written.div_ceil(CHARS_PER_TOKEN);
+        json!({ "inputTokens": input, "outputTokens": output, "totalTokens": input + output })
+    }
+
     pub(super) async fn send_text(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.written += text.chars().count();
         let message = self.message(DemoMessageKind::Aloud);
         self.send(UpdateBody::agent_text(text).in_message(&message)).await;
     }
 
     async fn think(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.written += text.chars().count();
         let message = self.message(DemoMessageKind::Thought);
         self.send(UpdateBody::thought(text).in_message(&message)).await;
     }

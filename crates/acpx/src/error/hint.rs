@@ -7,6 +7,8 @@ use acpx_core::model::ErrorCode;
 use tokio_rustls::rustls;
 
 use super::CliError;
+use crate::agents;
+use crate::agents::UnknownAgent;
 use crate::http::client::RelayError;
 use crate::http::tls::TlsError;
 
@@ -32,10 +34,17 @@ impl CliError {
         match self {
             Self::Usage(error) => Some(error.hint()),
             Self::Config(error) => error.hint().map(Into::into),
+            Self::Agent(UnknownAgent { name, untrusted_file: Some(file), .. }) => {
+                Some(agents::trust_hint(name, file).into())
+            }
             Self::Input(error) => Some(error.hint()),
             Self::Token(error) => error.hint(),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
+            Self::WebServerRuns { .. } => {
+                Some("to change how it listens, end it with acpx web stop, and try again".into())
+            }
+            Self::WebServerStays { pid } => Some(format!("end it: kill -9 {pid}").into()),
             Self::OpenToPages => {
                 Some("create a token with acpx token new, or name the origins one by one".into())
             }
@@ -54,6 +63,10 @@ impl CliError {
             Self::NoSuchPosition(_) => {
                 Some("sessions replay --format json shows the number of every event, and of its turn".into())
             }
+            Self::ArchiveName { .. } => Some("choose another name, with --name NAME; nothing was imported".into()),
+            Self::Unverifiable { .. } => Some(
+                "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions".into(),
+            ),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("set ACPX_HOME (or HOME) to an absolute path, as in /home/me/.acpx".into())
@@ -67,6 +80,7 @@ impl CliError {
             Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::Listen { source, .. } => listen_hint(source.kind()).map(Into::into),
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
+            Self::Store(error) => cli_hint(&error.code(), error.hint()).map(Into::into),
             Self::Session(error) => cli_hint(&error.code(), error.hint()).map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
             Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),

@@ -106,7 +106,7 @@ impl HttpConnection {
         tokio::select! {
             () = forwarding => {}
             _ = ended.wait_for(|ended| *ended) => {}
-            () = server.must_disconnect(self.token.as_deref()) => {}
+            _ = server.must_disconnect(self.token.as_deref()) => {}
             () = self.idle() => {}
         }
     }

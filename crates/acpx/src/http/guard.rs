@@ -90,7 +90,7 @@ impl Guard {
 }
 
 /// The host and port that a request names.
-fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+pub(crate) fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     match uri.authority() {
         Some(authority) => Some(authority.as_str()),
         None => only(headers, &HOST).unwrap_or_default(),
@@ -150,21 +150,27 @@ fn is_no_name(host: &str) -> bool {
     is_this_machine(host) || without_port(host).parse::<IpAddr>().is_ok()
 }
 
-fn without_port(host: &str) -> &str {
+pub(crate) fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
         None => host.split_once(':').map_or(host, |(name, _)| name),
     }
 }
 
+/// Parses an origin: whether its scheme is `https`, and its host with an optional port.
+pub(crate) fn scheme_and_authority(text: &str) -> Option<(bool, Authority)> {
+    let (is_secure, rest) = match text.strip_prefix("https://") {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix("http://")?),
+    };
+    let authority = rest.parse::<Authority>().ok()?;
+    let is_whole = authority.as_str() == rest && !authority.host().is_empty() && !rest.contains('@');
+    is_whole.then_some((is_secure, authority))
+}
+
 /// Parses an allowed origin: `*`, or a scheme and a host with an optional port.
 pub(crate) fn read_origin(text: &str) -> Result<String, &'static str> {
-    let is_origin = || {
-        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
-        let authority = rest.parse::<Authority>().ok()?;
-        (authority.as_str() == rest && !authority.host().is_empty() && !rest.contains('@')).then_some(())
-    };
-    if text == ANY_ORIGIN || is_origin().is_some() {
+    if text == ANY_ORIGIN || scheme_and_authority(text).is_some() {
         Ok(text.to_owned())
     } else {
         Err("an origin is * or http:// or https:// with a host and perhaps a port, and nothing behind it")

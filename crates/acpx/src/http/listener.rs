@@ -24,7 +24,6 @@ use super::guard::is_loopback;
 use super::limits::KeyedCounter;
 use super::observed_stream::ObservedStream;
 use super::peer_process::SocketAddresses;
-use super::router::router;
 use super::server::HttpServer;
 use super::timeouts::StreamDeadlines;
 
@@ -50,16 +49,16 @@ pub(crate) async fn listen(address: SocketAddr) -> std::io::Result<(TcpListener,
     Ok((listener, address))
 }
 
-/// Accepts clients until `stop` completes.
+/// Serves these routes until `stop` completes.
 pub(crate) async fn serve(
     server: &Arc<HttpServer>,
+    router: Router,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     stop: impl Future<Output = ()>,
 ) {
     let sockets = Arc::new(Semaphore::new(SOCKETS));
     let addresses = Arc::new(KeyedCounter::default());
-    let router = router(server);
     let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(server).watch_tokens());

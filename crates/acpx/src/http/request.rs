@@ -26,6 +26,7 @@ use super::limits::ReceiveBudget;
 use super::peer_process::SocketAddresses;
 use super::refusal::{HttpRefusal, json};
 use super::server::{Caller, HostLink, HttpServer};
+use super::tokens::{Token, TokenKind};
 use super::{CONNECTION, SESSION, as_line, longest_line, websocket};
 
 /// Interval of keep-alive comments on an idle stream, which keep proxies from closing it and reveal dead clients.
@@ -43,16 +44,16 @@ pub(super) async fn admit(
 ) -> Result<Response, HttpRefusal> {
     let secret = server.guard.look(request.uri(), request.headers())?;
     let token = authenticate(&server, secret).await?;
-    request.extensions_mut().insert(Caller { ends, token });
+    request.extensions_mut().insert(Caller::new(ends, token.as_ref()));
     Ok(next.run(request).await)
 }
 
 /// Authenticates a request; returns its token, or `None` if it needs none.
-async fn authenticate(server: &HttpServer, secret: Option<&str>) -> Result<Option<String>, HttpRefusal> {
+async fn authenticate(server: &HttpServer, secret: Option<&str>) -> Result<Option<Token>, HttpRefusal> {
     let (tokens, secret) = (server.tokens.clone(), secret.map(str::to_owned));
     let has_secret = secret.is_some();
     let checked = tokio::task::spawn_blocking(move || match &secret {
-        Some(secret) => tokens.check(secret).map(|token| (false, token)),
+        Some(secret) => tokens.check(secret, TokenKind::Bearer).map(|token| (false, token)),
         None => tokens.are_needed().map(|needed| (needed, None)),
     });
     let (needed, token) = checked.await.map_err(|_| HttpRefusal::Tokens)?.map_err(|_| HttpRefusal::Tokens)?;

@@ -12,11 +12,12 @@ use std::time::Duration;
 use acpx_core::client::Bridge;
 use acpx_core::model::Timestamp;
 use acpx_core::protocol::HostError;
-use acpx_core::protocol::meta::{ClientMeta, RemoteClientMeta};
+use acpx_core::protocol::meta::{AccessScope, ClientMeta, RemoteClientMeta};
 use acpx_core::sync::Lock;
 use acpx_core::wire::{self, InboundStream, Peer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::connection::HttpConnection;
 use super::guard::Guard;
@@ -24,7 +25,7 @@ use super::limits;
 use super::limits::{KeyedCountGuard, KeyedCounter, ReceiveBudget};
 use super::peer_process::{SocketAddresses, SocketOwner};
 use super::refusal::HttpRefusal;
-use super::tokens::{self, Tokens};
+use super::tokens::{self, Token, TokenKind, Tokens};
 
 /// Maximum number of clients connected to the host.
 const CLIENTS: usize = 64;
@@ -34,6 +35,8 @@ const CLIENTS_OF_ONE: usize = 32;
 const ROOM: usize = 256 << 20;
 /// Buffer size of the pipe between a client and its bridge.
 const PIPE: usize = 64 * 1024;
+/// How long the preparation of a client's bridge may take: it looks for programs in the directories of `PATH`.
+const BRIDGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the tokens of open connections are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -107,11 +110,26 @@ pub(crate) struct Allowance {
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) ends: SocketAddresses,
-    /// The token it presented.
+    /// The id of the token it presented.
     pub(crate) token: Option<String>,
+    pub(crate) scope: AccessScope,
+}
+
+/// Why a client must be disconnected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disconnect {
+    ServerStops,
+    /// Its token was revoked, or it has none and now needs one.
+    SignedOut,
 }
 
 impl Caller {
+    /// A caller that presented this token.
+    pub(crate) fn new(ends: SocketAddresses, token: Option<&Token>) -> Self {
+        let scope = token.map(|token| token.scope).unwrap_or_default();
+        Self { ends, token: token.map(|token| token.id.clone()), scope }
+    }
+
     /// Key under which this caller's resources are counted.
     fn quota_key(&self) -> String {
         match &self.token {
@@ -181,11 +199,15 @@ impl HttpServer {
         let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| HttpRefusal::Full)?;
         let who = caller.quota_key();
         let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(HttpRefusal::Full)?;
-        let (caller, home) = (caller.clone(), self.home.clone());
-        let confined = tokio::task::spawn_blocking(move || caller.is_confined(&home)).await;
-        // If the check fails, treat the caller as confined.
-        let confined = confined.unwrap_or(true);
-        let bridge = (self.hosts.bridge)(&RemoteClientMeta { who, confined, ..self.client.clone() });
+        let (server, caller) = (Arc::clone(self), caller.clone());
+        // Both look at processes and files, which can be slow.
+        let bridge = tokio::task::spawn_blocking(move || {
+            let confined = caller.is_confined(&server.home);
+            let client = RemoteClientMeta { who, confined, scope: caller.scope, ..server.client.clone() };
+            (server.hosts.bridge)(&client)
+        });
+        let bridge = timeout(BRIDGE_TIMEOUT, bridge).await.ok().and_then(Result::ok);
+        let bridge = bridge.ok_or(HttpRefusal::NoHost)?;
         let (near, far) = tokio::io::duplex(PIPE);
         let (stopped, no_host) = (self.stopped(), self.hosts.no_host);
         self.spawn(async move {
@@ -215,7 +237,7 @@ impl HttpServer {
 
     /// Waits until a client must be disconnected: its token is revoked, it has none and now needs one, or the server
     /// stops.
-    pub(crate) async fn must_disconnect(&self, token: Option<&str>) {
+    pub(crate) async fn must_disconnect(&self, token: Option<&str>) -> Disconnect {
         let revoked = async {
             match token {
                 Some(token) => self.revoked(token).await,
@@ -223,8 +245,8 @@ impl HttpServer {
             }
         };
         tokio::select! {
-            () = self.stopped() => {}
-            () = revoked => {}
+            () = self.stopped() => Disconnect::ServerStops,
+            () = revoked => Disconnect::SignedOut,
         }
     }
 
@@ -294,7 +316,7 @@ impl HttpServer {
         let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
         // An unreadable token file admits no new clients and disconnects none.
         if let Ok(Ok(listed)) = listed {
-            let are_needed = !listed.is_empty();
+            let are_needed = listed.iter().any(|token| token.kind == TokenKind::Bearer);
             let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
             self.known
                 .send_replace(TokenSnapshot { are_needed, holding: held.map(|token| token.id).collect() });

@@ -1,7 +1,9 @@
-//! The access tokens of a home, which authenticate remote clients.
+//! The access tokens of a home, which authenticate remote clients: bearer tokens for `acpx serve`, and the cookies of
+//! devices that use the page.
 //!
 //! A token is 256 random bits, shown once. The file `tokens.json` stores only hashes, so reading it grants no access. A
-//! revoked token stays in the file: once a home has had a token, every client needs one.
+//! revoked token stays in the file: once a home has had a bearer token, every client of `acpx serve` needs one. A bearer
+//! token is no cookie, and a cookie is no bearer token.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{ErrorCode, Timestamp};
+use acpx_core::model::{ErrorCode, Timestamp, hex, sha256_hex};
+use acpx_core::protocol::meta::AccessScope;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::home_file::HomeFile;
@@ -95,6 +97,32 @@ impl TokenError {
     }
 }
 
+/// How a token is presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum TokenKind {
+    /// In `Authorization`, or as a subprotocol, to `acpx serve`.
+    #[default]
+    Bearer,
+    /// As the cookie of a browser, to the page's server.
+    Device,
+}
+
+impl TokenKind {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]
+    fn is_bearer(&self) -> bool {
+        *self == Self::Bearer
+    }
+}
+
+/// A token to make.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NewToken<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) kind: TokenKind,
+    pub(crate) scope: AccessScope,
+}
+
 /// A token's metadata, without the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,6 +131,10 @@ pub(crate) struct Token {
     pub(crate) id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "TokenKind::is_bearer")]
+    pub(crate) kind: TokenKind,
+    #[serde(skip_serializing_if = "AccessScope::is_full")]
+    pub(crate) scope: AccessScope,
     pub(crate) created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_used_at: Option<Timestamp>,
@@ -123,6 +155,10 @@ struct TokenEntry {
     token_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(default, skip_serializing_if = "TokenKind::is_bearer")]
+    kind: TokenKind,
+    #[serde(default, skip_serializing_if = "AccessScope::is_full")]
+    scope: AccessScope,
     /// SHA-256 of the whole token, in hex.
     hash: String,
     created_at: String,
@@ -144,7 +180,8 @@ impl Tokens {
     }
 
     /// Creates a token; returns its secret and its metadata.
-    pub(crate) fn make(&self, name: Option<&str>) -> Result<(String, Token), TokenError> {
+    pub(crate) fn make(&self, new: NewToken<'_>) -> Result<(String, Token), TokenError> {
+        let NewToken { name, kind, scope } = new;
         let is_fit = |name: &str| {
             (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.contains(char::is_control)
         };
@@ -158,6 +195,8 @@ impl Tokens {
         let entry = TokenEntry {
             token_id: hex(id),
             name: name.map(str::to_owned),
+            kind,
+            scope,
             hash: hash(&secret),
             created_at: now().to_string(),
             last_used_at: None,
@@ -165,7 +204,10 @@ impl Tokens {
         };
         self.change(|contents| {
             if contents.tokens.len() >= MOST {
-                return Err(TokenError::TooMany);
+                // A revoked device is only kept to be listed.
+                let is_over = |entry: &TokenEntry| !entry.kind.is_bearer() && entry.revoked_at.is_some();
+                let oldest = contents.tokens.iter().position(is_over).ok_or(TokenError::TooMany)?;
+                contents.tokens.remove(oldest);
             }
             let token = entry.token();
             contents.tokens.push(entry);
@@ -193,21 +235,21 @@ impl Tokens {
         })
     }
 
-    /// Whether clients must present a token.
+    /// Whether clients of `acpx serve` must present a token.
     pub(crate) fn are_needed(&self) -> Result<bool, TokenError> {
-        Ok(!self.read()?.tokens.is_empty())
+        Ok(self.read()?.tokens.iter().any(|entry| entry.kind.is_bearer()))
     }
 
-    /// The id of the token with this secret, unless it was revoked.
-    pub(crate) fn check(&self, secret: &str) -> Result<Option<String>, TokenError> {
+    /// The token of this kind with this secret, unless it was revoked.
+    pub(crate) fn check(&self, secret: &str, kind: TokenKind) -> Result<Option<Token>, TokenError> {
         let hash = hash(secret);
         let contents = self.read()?;
-        let found = contents.tokens.iter().rfind(|entry| entry.is(&hash));
+        let found = contents.tokens.iter().rfind(|entry| entry.kind == kind && entry.is(&hash));
         let Some(entry) = found.filter(|entry| entry.revoked_at.is_none()) else { return Ok(None) };
-        let id = entry.token_id.clone();
+        let token = entry.token();
         // A failed write of the time of use does not deny access.
-        drop(self.note_uses(&contents, &HashMap::from([(id.clone(), now())])));
-        Ok(Some(id))
+        drop(self.note_uses(&contents, &HashMap::from([(token.id.clone(), now())])));
+        Ok(Some(token))
     }
 
     /// Persists these uses, then lists all tokens, including revoked ones.
@@ -267,6 +309,8 @@ impl TokenEntry {
         Token {
             id: self.token_id.clone(),
             name: self.name.clone(),
+            kind: self.kind,
+            scope: self.scope,
             // A damaged timestamp must not hide the token.
             created_at: time(&self.created_at).unwrap_or_else(epoch),
             last_used_at: self.last_used_at.as_deref().and_then(time),
@@ -276,17 +320,7 @@ impl TokenEntry {
 }
 
 fn hash(secret: &str) -> String {
-    sha256(secret.as_bytes())
-}
-
-/// The SHA-256 of these bytes, in hex.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
+    sha256_hex(secret.as_bytes())
 }
 
 fn epoch() -> Timestamp {

@@ -28,14 +28,14 @@ use super::frames::{self, FROM_CLIENT, FrameEvent, FrameSendError, Socket, confi
 use super::limits::ReceiveBudget;
 use super::observed_stream::ObservedStream;
 use super::refusal::HttpRefusal;
-use super::server::{Caller, HostLink, HttpServer};
+use super::server::{Caller, Disconnect, HostLink, HttpServer};
 use super::subprotocol::{self, ACP_V1};
 
 /// Timeout of sending the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether a request asks for an upgrade to a WebSocket.
-pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
     upgrade.is_some_and(|upgrade| upgrade.eq_ignore_ascii_case("websocket"))
 }
@@ -44,7 +44,7 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 ///
 /// tungstenite checks the handshake. axum's own extractor hides the byte stream, so that the bytes of unfinished messages
 /// could not be counted, and the kind of an error, which decides the close code.
-pub(super) async fn upgrade(
+pub(crate) async fn upgrade(
     server: &Arc<HttpServer>,
     caller: Caller,
     request: Request,
@@ -88,7 +88,10 @@ async fn serve<S>(
             FrameSendError::Slow => CloseReason::Slow,
             FrameSendError::Gone(_) => CloseReason::Gone,
         },
-        () = server.must_disconnect(token) => CloseReason::Unwelcome,
+        why = server.must_disconnect(token) => match why {
+            Disconnect::ServerStops => CloseReason::ServerStops,
+            Disconnect::SignedOut => CloseReason::SignedOut,
+        },
     };
     let closing = async {
         match why.words() {
@@ -111,7 +114,9 @@ enum CloseReason {
     Gone,
     Silent,
     Slow,
-    Unwelcome,
+    ServerStops,
+    /// Its token was revoked, or it has none and now needs one.
+    SignedOut,
     /// The bridge has ended because no host could be reached.
     NoHost,
     /// It sent invalid frames.
@@ -140,7 +145,8 @@ impl CloseReason {
             Self::Gone => None,
             Self::Silent => Some((CloseCode::Policy, "nothing was received for too long")),
             Self::Slow => Some((CloseCode::Policy, "the client does not read")),
-            Self::Unwelcome => Some((CloseCode::Away, "the server stops, or the token was revoked")),
+            Self::ServerStops => Some((CloseCode::Away, "the server stops")),
+            Self::SignedOut => Some((CloseCode::Policy, "signed out")),
             Self::NoHost => Some((CloseCode::Error, "the host cannot be reached")),
             Self::NoFrames => Some((CloseCode::Protocol, "invalid frame")),
             Self::NoText => Some((CloseCode::Unsupported, "messages are text")),

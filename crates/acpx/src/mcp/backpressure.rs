@@ -1,39 +1,38 @@
-//! Bounds the number of concurrent requests from an MCP server.
+//! Bounds the number of concurrent requests from an MCP server or client.
 //!
-//! A server may send requests and never read the replies. Each would block a task forever, so reading from the server
-//! pauses while the maximum number of requests is open.
+//! A peer may send requests and never read the replies. Each would block a task forever, so reading from the peer pauses
+//! while the maximum number of requests is open.
 
 use std::sync::Arc;
 
-use rmcp::RoleClient;
 use rmcp::model::JsonRpcMessage;
-use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
 
-/// Maximum number of open requests per server.
+/// Maximum number of open requests per peer.
 const MAX_REQUESTS: usize = 64;
 
 /// A transport that stops reading while too many of its peer's requests are open.
-pub(super) struct Backpressure<T> {
+pub(super) struct Backpressure<T, R: ServiceRole> {
     inner: T,
     free: Arc<Semaphore>,
     /// A received request that waits for a permit, kept here because `receive` may be cancelled.
-    waiting: Option<RxJsonRpcMessage<RoleClient>>,
+    waiting: Option<RxJsonRpcMessage<R>>,
 }
 
-impl<T> Backpressure<T> {
+impl<T: Transport<R>, R: ServiceRole> Backpressure<T, R> {
     pub(super) fn new(inner: T) -> Self {
         Self { inner, free: Arc::new(Semaphore::new(MAX_REQUESTS)), waiting: None }
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Backpressure<T> {
+impl<T: Transport<R>, R: ServiceRole> Transport<R> for Backpressure<T, R> {
     type Error = T::Error;
 
     fn send(
         &mut self,
-        item: TxJsonRpcMessage<RoleClient>,
+        item: TxJsonRpcMessage<R>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         let (sent, free) = (self.inner.send(item), Arc::clone(&self.free));
@@ -46,7 +45,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Backpressure<T> {
         }
     }
 
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<R>> {
         if self.waiting.is_none() {
             let received = self.inner.receive().await?;
             if !matches!(received, JsonRpcMessage::Request(_)) {

@@ -27,7 +27,7 @@ use sse_stream::Sse;
 
 use super::MAX_MESSAGE;
 use super::failure::{CUT, McpFailure};
-use crate::http::client::dial::{DialError, DialTarget, Dialer};
+use crate::http::client::dial::{DialError, DialTarget, Dialer, UrlProblem};
 use crate::http::client::event_stream::events;
 
 /// Maximum length of an error response's body that is read.
@@ -57,21 +57,16 @@ struct McpEndpoint {
 
 impl HttpClient {
     pub(super) fn new(url: &str) -> Result<Self, McpFailure> {
-        let uri: Uri = url.parse().map_err(|_| McpFailure::Url("its URL cannot be read"))?;
-        let is_secure = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            _ => return Err(McpFailure::Url("its URL does not begin with http:// or https://")),
-        };
-        let authority = uri.authority().ok_or(McpFailure::Url("its URL has no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(McpFailure::Url("its URL has a user's name in it: use an Authorization header"));
-        }
-        let host = authority.host();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
-        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let place = format!("{host}:{port}");
-        let dialer = Dialer::new(DialTarget { host, port, is_secure, offers_http2: false });
+        let (uri, target) = DialTarget::of_url(url).map_err(|problem| {
+            McpFailure::Url(match problem {
+                UrlProblem::Unreadable => "its URL cannot be read",
+                UrlProblem::Scheme => "its URL does not begin with http:// or https://",
+                UrlProblem::NoHost => "its URL has no host",
+                UrlProblem::UserName => "its URL has a user's name in it: use an Authorization header",
+            })
+        })?;
+        let place = format!("{}:{}", target.host, target.port);
+        let dialer = Dialer::new(target);
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(dialer);
         Ok(Self(Arc::new(McpEndpoint { uri, place, client })))
     }

@@ -1,4 +1,5 @@
-//! Connections to MCP servers over stdio and streamable HTTP, for the built-in agent's sessions and for the doctor.
+//! Connections to MCP servers over stdio and streamable HTTP, for the built-in agent's sessions and for the doctor. The
+//! server of `acpx mcp` is in [`server`].
 //!
 //! A server is untrusted: every step has a time limit and every reply a size limit. Text from a server passes through
 //! [`McpConnection::masked`] before it leaves this module, so that it cannot reveal values of the server's environment
@@ -7,6 +8,7 @@
 mod backpressure;
 mod failure;
 mod http;
+pub(crate) mod server;
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use acpx_core::model::{AgentSpec, ProtocolVersion, Record, RecordId, SessionName};
+use acpx_core::protocol::ArchiveMeta;
 use acpx_core::protocol::meta::{AwakeningMeta, SessionMeta};
+use acpx_core::transcripts::TranscriptSource;
 
 use super::Console;
 use super::record::{BY_ID, command, name};
@@ -98,6 +100,19 @@ pub(crate) fn created_for_prompt(session: SessionLabel<'_>, instead: &str, conso
     let name = name.map_or_else(String::new, |name| format!("{name} "));
     let (agent, cwd) = (agent.label(), cwd.display());
     console.notice(&format!("created session {name}({record}) of {agent} in {cwd}{instead}"));
+}
+
+/// Reports that a session of the agent's own was adopted.
+pub(crate) fn adopted(source: &TranscriptSource, meta: &ArchiveMeta, console: &mut Console<'_>) {
+    let TranscriptSource { session, agent, path, .. } = source;
+    console.notice(&format!(
+        "adopted session {session} of {agent} from {}: {} stored events",
+        path.display(),
+        meta.events
+    ));
+    for note in &meta.notes {
+        console.notice(note);
+    }
 }
 
 /// Reports which session a prompt goes to, from which directory it was routed, and whether its agent is running.

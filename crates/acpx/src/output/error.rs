@@ -6,17 +6,43 @@ use acpx_core::model::{ErrorCode, FactError, RestoreError, SessionIdentity, Time
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::sanitize::line;
+use super::sanitize::{line, on_one_line};
 use super::style::{Style, StyledWriter};
+use super::table::width_of;
 use crate::error::{ErrorReport, Origin};
 
-/// The message, then the hint, for a terminal.
+/// What begins the line of an error on a terminal.
+const LABEL: &str = "error: ";
+
+/// The message, then the hint, for a terminal. A message that is too long for a line is broken between words; a hint
+/// stays one line, so that its command can be copied.
 pub(super) fn terminal(message: &str, hint: Option<&str>, out: &mut StyledWriter<'_>) -> io::Result<()> {
-    out.styled(Style::Bad, "error: ")?;
-    line(out, format_args!("{message}"))?;
+    out.styled(Style::Bad, LABEL)?;
+    writeln!(out, "{}", wrapped(&on_one_line(message), super::terminal_size().0.into()))?;
     let Some(hint) = hint else { return Ok(()) };
     out.styled(Style::Accent, "hint: ")?;
     line(out, format_args!("{hint}"))
+}
+
+/// The message on lines of this width. The lines after the first are indented, so that an agent's words do not look like
+/// a line of acpx.
+fn wrapped(message: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut used = LABEL.len();
+    for word in message.split(' ') {
+        let word_width = width_of(word);
+        if !wrapped.is_empty() && used + 1 + word_width > width {
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(LABEL.len()));
+            used = LABEL.len();
+        } else if !wrapped.is_empty() {
+            wrapped.push(' ');
+            used += 1;
+        }
+        wrapped.push_str(word);
+        used += word_width;
+    }
+    wrapped
 }
 
 /// The message, then the hint. Either may contain an agent's words.
@@ -154,5 +180,19 @@ impl<'a> From<&'a RestoreError> for ErrorObject<'a> {
         let (method, field) = (error.method.as_deref(), error.field.as_deref());
         object.data.restore = Some(RestoreAttempt { method, field, at: error.at });
         object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_message_is_broken_between_words_and_never_within_one() {
+        let message = "cannot open /home/ada/a/very/long/path: no such file";
+        let lines = "cannot open\n       /home/ada/a/very/long/path:\n       no such file";
+        assert_eq!(wrapped(message, 20), lines);
+        assert_eq!(wrapped(message, 80), message);
+        assert_eq!(wrapped(message, 0).lines().count(), 6);
     }
 }

@@ -46,13 +46,19 @@ enum RowObject<'a> {
 
 /// A record as lists have it.
 #[derive(Serialize)]
-struct ListedRecordObject<'a> {
+pub(super) struct ListedRecordObject<'a> {
     #[serde(flatten)]
     record: RecordObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ListedState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<&'a SessionUsage>,
+}
+
+impl<'a> ListedRecordObject<'a> {
+    pub(super) fn of(record: &'a Record, state: Option<ListedState>) -> Self {
+        Self { record: record.into(), state, usage: record.info.usage.as_ref() }
+    }
 }
 
 /// A page of a list, in npm acpx's form.
@@ -117,11 +123,7 @@ pub(crate) fn remote_list(
 
 fn objects<'a>(rows: &'a [ListRow<'a>]) -> Vec<RowObject<'a>> {
     let object = |row: &'a ListRow<'a>| match row {
-        ListRow::Kept(record, state) => RowObject::Kept(Box::new(ListedRecordObject {
-            record: (*record).into(),
-            state: *state,
-            usage: record.info.usage.as_ref(),
-        })),
+        ListRow::Kept(record, state) => RowObject::Kept(Box::new(ListedRecordObject::of(record, *state))),
         ListRow::Remote(session) => RowObject::Remote(session),
     };
     rows.iter().map(object).collect()
@@ -150,12 +152,7 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     }
     for row in rows {
         match row {
-            ListRow::Kept(record, _) => {
-                let (id, name, cwd) = (shown_id(record), shown_name(record), shown_directory(record));
-                let (at, agent) = (record.updated_at, in_a_column(Some(&record.agent.label())));
-                let title = in_a_column(record.info.title());
-                writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{agent}\t{title}")?;
-            }
+            ListRow::Kept(record, _) => writeln!(out, "{}", record_line(record))?,
             ListRow::Remote(session) => {
                 let at = session.updated_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
                 let (id, cwd) = (session.session.as_str(), session.cwd.as_deref().unwrap_or("-"));
@@ -168,8 +165,16 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// The columns of a record: id, name, directory, last use, agent and title.
+pub(super) fn record_line(record: &Record) -> String {
+    let (id, name, cwd) = (shown_id(record), shown_name(record), shown_directory(record));
+    let (at, agent) = (record.updated_at, in_a_column(Some(&record.agent.label())));
+    let title = in_a_column(record.info.title());
+    format!("{id}\t{name}\t{cwd}\t{at}\t{agent}\t{title}")
+}
+
 /// The id, with a mark if the session is closed, as npm acpx writes it.
-fn shown_id(record: &Record) -> String {
+pub(super) fn shown_id(record: &Record) -> String {
     let closed = if closed_at(record).is_some() { " [closed]" } else { "" };
     format!("{}{closed}", record.id)
 }

@@ -5,6 +5,7 @@
 //! here, and `CliError` suppresses its message.
 
 mod agent_request;
+mod all_sessions;
 mod auth;
 mod banner;
 mod byte_size;
@@ -22,9 +23,12 @@ mod form;
 mod history;
 mod host;
 mod host_log;
+mod index;
 mod list;
 mod migrate;
+mod notify;
 mod pending;
+mod private;
 mod prune;
 mod question;
 mod queue;
@@ -32,6 +36,7 @@ mod record;
 mod remote;
 mod sanitize;
 mod schema;
+mod search;
 mod session_table;
 mod settings;
 mod short_id;
@@ -46,17 +51,19 @@ mod trust;
 mod turn;
 mod upkeep;
 mod usage;
+mod web;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::rc::Rc;
 
 pub(crate) use self::agent_request::{AgentRequest, RequestOutcome, RequestSubject, UnansweredRequests};
+pub(crate) use self::all_sessions::{AnySession, NativeRow, all_sessions, any_session_table};
 pub(crate) use self::auth::{LoginList, LoginOutcome, logged, login_list};
 pub(crate) use self::banner::{
-    AgentReadiness, SILENT_STDIN, SessionLabel, WORDS_NOT_BLOCKS, awake, created, created_for_prompt,
-    prompting, report_kept_settings, report_kept_version, starting, watched_closed, watched_deleted,
-    watching, watching_closed,
+    AgentReadiness, SILENT_STDIN, SessionLabel, WORDS_NOT_BLOCKS, adopted, awake, created,
+    created_for_prompt, prompting, report_kept_settings, report_kept_version, starting, watched_closed,
+    watched_deleted, watching, watching_closed,
 };
 pub(crate) use self::compare::{CompareRow, CompareStatus, compared};
 pub(crate) use self::configuration::{ShownConfig, ShownSetting, config, config_created};
@@ -70,22 +77,28 @@ pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, HistoryPart, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::host_log::log_lines;
+pub(crate) use self::index::{IndexReport, index_status, index_updated, left_to_read};
 pub(crate) use self::list::{ListRow, RemoteSessionRow, list, list_page, remote_list};
 pub(crate) use self::migrate::migrated;
+pub(crate) use self::notify::{NotifyTest, SinkState, notify_status, notify_tested};
 pub(crate) use self::pending::{
     answered, choice, left_pending, pending, pending_notice, shown as shown_request,
 };
-pub(crate) use self::prune::{PruneReport, PrunedSession, age_from, prune_question, prune_table, pruned};
+pub(crate) use self::private::{PrivateChange, private_changed, private_sessions};
+pub(crate) use self::prune::{
+    PruneOutcome, PruneReport, PrunedSession, age_from, prune_question, prune_table, pruned,
+};
 pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion, details_of as request_details};
 pub(crate) use self::queue::{queue, queue_dropped};
-pub(crate) use self::record::memory_words;
+pub(crate) use self::record::{TranscriptView, memory_words};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::sanitize::{clean, on_one_line};
 pub(crate) use self::schema::{schema, schema_names};
+pub(crate) use self::search::{FoundMessage, SearchView, report_progress, search_hits};
 #[cfg(test)]
 pub(crate) use self::session_table::tests::{rows as sample_sessions, view as sample_view};
 pub(crate) use self::session_table::{
-    ListedState, SESSION_COLUMNS, SessionRow, TableView, session_table, sessions_on_terminal,
+    ListedState, SESSION_COLUMNS, SessionRow, TableView, sessions_on_terminal,
 };
 pub(crate) use self::settings::{SettingChange, chosen, forgotten, setting_choices, shown_otherwise, unmet};
 pub(crate) use self::show::show;
@@ -106,6 +119,7 @@ pub(crate) use self::turn::{
 };
 pub(crate) use self::upkeep::{StoreBackup, VerifiedStore, backed_up, verified};
 pub(crate) use self::usage::{UsageLabel, UsageReport, UsageRow, show_usage};
+pub(crate) use self::web::{WebLink, web_link, web_status, web_stopped};
 pub(crate) use confirmation::{
     EnsureOrigin, EnsureResult, REPLACE_QUESTION, SessionChange, SessionMove, WaitedState, cancelled, closed,
     delete_question, deleted, ensured, moved, not_deleted, queued, renamed, replaced, session_changed,

@@ -27,13 +27,20 @@ pub(crate) struct PrunedSession {
 /// What `sessions prune` did, or would do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PruneReport<'a> {
-    pub(crate) is_dry_run: bool,
-    /// The sessions that went.
+    /// The sessions that went, or would go.
     pub(crate) pruned: &'a [&'a Record],
     /// The sessions that match and stay, because they have work.
     pub(crate) skipped: &'a [String],
-    /// By how much the store's files have shrunk; in a dry run, the size of the conversations.
-    pub(crate) bytes_freed: u64,
+    pub(crate) outcome: PruneOutcome,
+}
+
+/// What became of the sessions. The two sizes are different measures: a file has free pages, and an index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PruneOutcome {
+    /// Nothing; this is the size of their conversations.
+    DryRun { content_bytes: u64 },
+    /// They were deleted, and the store's files shrank by this much.
+    Deleted { bytes_freed: u64 },
 }
 
 #[derive(Serialize)]
@@ -42,6 +49,8 @@ struct PruneObject<'a> {
     dry_run: bool,
     count: usize,
     bytes_freed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_bytes: Option<u64>,
     pruned: Vec<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skipped: &'a [String],
@@ -54,11 +63,15 @@ pub(crate) fn age_from(record: &Record) -> Timestamp {
 
 /// Writes what went.
 pub(crate) fn pruned(report: PruneReport<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let PruneReport { is_dry_run, pruned, skipped, bytes_freed } = report;
+    let PruneReport { pruned, skipped, outcome } = report;
+    let (action, content_bytes, bytes_freed) = match outcome {
+        PruneOutcome::DryRun { content_bytes } => ("sessions_prune_dry_run", Some(content_bytes), 0),
+        PruneOutcome::Deleted { bytes_freed } => ("sessions_pruned", None, bytes_freed),
+    };
     let ids: Vec<&str> = pruned.iter().map(|record| record.id.as_str()).collect();
     let quiet = (!ids.is_empty()).then(|| ids.join("\n"));
-    let object = PruneObject { dry_run: is_dry_run, count: ids.len(), bytes_freed, pruned: ids, skipped };
-    let action = if is_dry_run { "sessions_prune_dry_run" } else { "sessions_pruned" };
+    let (dry_run, count) = (content_bytes.is_some(), ids.len());
+    let object = PruneObject { dry_run, count, bytes_freed, content_bytes, pruned: ids, skipped };
     let lines = |record: &&Record| {
         let name = name(record).map_or_else(String::new, |name| format!(" ({name})"));
         format!("\n  {}{name}\t{}", record.id, age_from(record))
@@ -83,11 +96,13 @@ pub(crate) fn pruned(report: PruneReport<'_>, console: &mut Console<'_>) -> io::
 
 fn summary(report: PruneReport<'_>) -> String {
     let sessions = sessions(report.pruned.len());
-    match (report.pruned.is_empty(), report.is_dry_run) {
-        (true, true) => "[DRY RUN] No sessions to prune".to_owned(),
-        (true, false) => "No sessions pruned".to_owned(),
-        (false, true) => format!("[DRY RUN] Would prune {sessions}"),
-        (false, false) => format!("Pruned {sessions}, freed {}", byte_size(report.bytes_freed)),
+    match (report.outcome, report.pruned.is_empty()) {
+        (PruneOutcome::DryRun { .. }, true) => "[DRY RUN] No sessions to prune".to_owned(),
+        (PruneOutcome::DryRun { .. }, false) => format!("[DRY RUN] Would prune {sessions}"),
+        (PruneOutcome::Deleted { .. }, true) => "No sessions pruned".to_owned(),
+        (PruneOutcome::Deleted { bytes_freed }, false) => {
+            format!("Pruned {sessions}, freed {}", byte_size(bytes_freed))
+        }
     }
 }
 
@@ -185,8 +200,15 @@ mod tests {
     fn pruned_sessions_are_written_as_npm_acpx_does() {
         let rows = rows();
         let records: Vec<&Record> = rows.iter().map(|row| &row.record).take(2).collect();
-        let report =
-            |is_dry_run, pruned| PruneReport { is_dry_run, pruned, skipped: &[], bytes_freed: 12_186 };
+        let report = |is_dry_run, pruned| PruneReport {
+            pruned,
+            skipped: &[],
+            outcome: if is_dry_run {
+                PruneOutcome::DryRun { content_bytes: 9000 }
+            } else {
+                PruneOutcome::Deleted { bytes_freed: 12_186 }
+            },
+        };
         let text = |report| written(false, Format::Text, |console| pruned(report, console).unwrap());
         let listed = "  r1 (api)\t2023-11-14T22:14:20.000Z\n";
         let second = "  r1\t2023-11-14T22:14:30.000Z\n";

@@ -106,6 +106,8 @@ pub(super) struct WholeRecord<'a> {
     exit: ExitObject<'a>,
     turns: u64,
     answered_turns: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    private: bool,
     #[serde(flatten)]
     remembered: RememberedObject,
     mcp_servers: Vec<&'a str>,
@@ -146,6 +148,7 @@ impl<'a> WholeRecord<'a> {
         record: &'a Record,
         last_prompt_at: Option<Timestamp>,
         usage: Option<&SessionUsage>,
+        transcript: &TranscriptView,
     ) -> Self {
         let run = record.agent_run.as_ref();
         let ended = run.and_then(|run| run.ended.as_ref());
@@ -158,7 +161,8 @@ impl<'a> WholeRecord<'a> {
             exit: ExitObject::of(ended),
             turns: record.last_turn.map_or(0, |turn| turn.0),
             answered_turns: record.answered_turns,
-            remembered: RememberedObject::of(record, usage),
+            private: transcript.is_private,
+            remembered: RememberedObject::of(record, usage, transcript),
             mcp_servers: record.mcp_servers.iter().map(|server| server.name.as_str()).collect(),
             lineage: record.lineage.rows().iter().map(LineageObject::from).collect(),
         }
@@ -209,6 +213,25 @@ pub(super) fn closed_at(record: &Record) -> Option<Timestamp> {
     }
 }
 
+/// What is known of the transcript that a session's agent keeps itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TranscriptView {
+    /// The command line that continues the session in the agent's own program.
+    pub(crate) resume_command: Option<Vec<String>>,
+    /// What is wrong with it, if the agent could not restore the session.
+    pub(crate) problem: Option<String>,
+    /// Whether `acpx mcp` never shows the session.
+    pub(crate) is_private: bool,
+}
+
+impl TranscriptView {
+    /// The command as a shell takes it.
+    pub(super) fn resume_line(&self) -> Option<String> {
+        let words = self.resume_command.as_ref()?;
+        Some(words.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" "))
+    }
+}
+
 /// What is known of a session apart from its turns: its usage, and what its agent remembers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -219,11 +242,18 @@ pub(super) struct RememberedObject {
     memory: Option<MemoryMeta>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "write_restore_error")]
     last_restore_error: Option<RestoreError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transcript_problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume_command: Option<Vec<String>>,
 }
 
 impl RememberedObject {
-    pub(super) fn of(record: &Record, usage: Option<&SessionUsage>) -> Self {
+    pub(super) fn of(record: &Record, usage: Option<&SessionUsage>, transcript: &TranscriptView) -> Self {
+        let TranscriptView { resume_command, problem, is_private: _ } = transcript.clone();
         Self {
+            transcript_problem: problem,
+            resume_command,
             usage: usage.cloned(),
             memory: MemoryMeta::of(record.memory),
             last_restore_error: record.restore_error.clone(),
@@ -238,10 +268,21 @@ pub(super) fn usage(usage: &SessionUsage, out: &mut dyn Write) -> io::Result<()>
     line(out, format_args!("context: {used} of {size} tokens{cost}"))
 }
 
-/// The line with why the session was not restored, if the last attempt failed.
-pub(super) fn restore_error(record: &Record, out: &mut dyn Write) -> io::Result<()> {
-    match &record.restore_error {
-        Some(error) => line(out, format_args!("lastRestoreError: {error} at {}", error.at)),
+/// The lines with why the session was not restored, if the last attempt failed, and with what continues it in the
+/// agent's own program.
+pub(super) fn restore_lines(
+    record: &Record,
+    transcript: &TranscriptView,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if let Some(error) = &record.restore_error {
+        line(out, format_args!("lastRestoreError: {error} at {}", error.at))?;
+    }
+    if let Some(problem) = &transcript.problem {
+        line(out, format_args!("transcriptProblem: {problem}"))?;
+    }
+    match transcript.resume_line() {
+        Some(command) => line(out, format_args!("resumeCommand: {command}")),
         None => Ok(()),
     }
 }

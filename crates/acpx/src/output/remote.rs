@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Console, json_line};
 use crate::cli::Format;
 use crate::http::PATH;
-use crate::http::tokens::Token;
+use crate::http::tokens::{Token, TokenKind};
 
 /// A listening server.
 #[derive(Debug, Clone)]
@@ -95,6 +95,8 @@ fn line(token: &Token) -> String {
         (None, Some(at)) => format!("used {at}"),
         (None, None) => "never used".to_owned(),
     };
+    let device = if token.kind == TokenKind::Device { "  device" } else { "" };
+    let scope = if token.scope.is_full() { String::new() } else { format!("  {}", token.scope.as_str()) };
     let name = token.name.as_ref().map_or_else(String::new, |name| format!("  {name}"));
-    format!("{}  made {}  {state}{name}", token.id, token.created_at)
+    format!("{}  made {}  {state}{device}{scope}{name}", token.id, token.created_at)
 }

@@ -33,8 +33,9 @@ pub(crate) fn schema(name: Option<&str>, console: &mut Console<'_>) -> io::Resul
         None => {
             let reference = |name: &String| json!({ "$ref": format!("#/$defs/{name}") });
             let mut lines: Vec<Value> = schemas.keys().filter(|name| *name != ERROR).map(reference).collect();
-            let rows = ["record", "compare"].map(|row| json!({ "$ref": format!("#/$defs/{row}") }));
-            lines.extend(rows.map(|row| json!({ "type": "array", "items": row })));
+            let row = |row: &str| json!({ "$ref": format!("#/$defs/{row}") });
+            let listed = json!({ "anyOf": [row("record"), row("native_session")] });
+            lines.extend([listed, row("compare")].map(|row| json!({ "type": "array", "items": row })));
             let message = json!({ "const": "2.0", "description": "a message exchanged with the agent" });
             lines.push(json!({ "properties": { "jsonrpc": message }, "required": ["jsonrpc"] }));
             json!({ "$schema": DIALECT, "title": "a line of JSON output of acpx", "anyOf": lines, "$defs": schemas })

@@ -33,7 +33,8 @@ pub(crate) enum ListedState {
 }
 
 impl ListedState {
-    pub(super) fn word(self) -> &'static str {
+    /// Its name.
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::Waiting => "waiting",
@@ -79,22 +80,23 @@ pub(crate) const SESSION_COLUMNS: usize = 7;
 
 /// The table of these sessions.
 pub(crate) fn session_table(rows: &[SessionRow], view: TableView<'_>) -> Table<SESSION_COLUMNS> {
-    let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
-    Table {
-        columns: [
-            column("STATE", Fit::Whole, 1),
-            column("AGENT", Fit::CutEnd(8), 2),
-            column("SESSION", Fit::CutEnd(16), 0),
-            column("DIRECTORY", Fit::CutMiddle(12), 4),
-            column("USED", Fit::Whole, 3),
-            column("COST", Fit::Whole, 5),
-            column("ID", Fit::Whole, 0),
-        ],
-        rows: rows.iter().map(|row| cells(row, view)).collect(),
-    }
+    Table { columns: session_columns(), rows: rows.iter().map(|row| cells(row, view)).collect() }
 }
 
-fn cells(row: &SessionRow, view: TableView<'_>) -> [Cell; SESSION_COLUMNS] {
+pub(super) fn session_columns() -> [Column; SESSION_COLUMNS] {
+    let column = |title, fit, rank| Column { title, fit, align: Align::Left, rank };
+    [
+        column("STATE", Fit::Whole, 1),
+        column("AGENT", Fit::CutEnd(8), 2),
+        column("SESSION", Fit::CutEnd(16), 0),
+        column("DIRECTORY", Fit::CutMiddle(12), 4),
+        column("USED", Fit::Whole, 3),
+        column("COST", Fit::Whole, 5),
+        column("ID", Fit::Whole, 0),
+    ]
+}
+
+pub(super) fn cells(row: &SessionRow, view: TableView<'_>) -> [Cell; SESSION_COLUMNS] {
     let SessionRow { record, state, short_id } = row;
     let is_here = record.real_cwd.as_path() == view.here;
     let named = name(record).map_or_else(|| in_a_column(record.info.title()), ToString::to_string);

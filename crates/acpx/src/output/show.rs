@@ -8,24 +8,29 @@ use acpx_core::model::{Record, SessionUsage, Timestamp};
 use super::banner::brief_path;
 use super::elapsed::{ago, now};
 use super::fields::Fields;
-use super::record::{WholeRecord, closed_at, command, memory_words, restore_error, shown_name, usage};
+use super::record::{
+    TranscriptView, WholeRecord, closed_at, command, memory_words, restore_lines, shown_name, usage,
+};
 use super::sanitize::line;
 use super::style::{Style, StyledWriter};
 use super::{Console, json_line};
 use crate::cli::Format;
 
-/// Writes a session. The record itself has neither the time of its last prompt nor its usage.
+/// Writes a session. The record itself has neither the time of its last prompt nor its usage, nor whether it is private.
 pub(crate) fn show(
     record: &Record,
     last_prompt: Option<Timestamp>,
     used: Option<&SessionUsage>,
+    transcript: &TranscriptView,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", record.id),
-        Format::Json => json_line(&WholeRecord::new(record, last_prompt, used), &mut console.out),
-        Format::Text if console.mode.is_terminal => terminal(record, last_prompt, used, &mut console.out),
-        Format::Text => text(record, last_prompt, used, &mut console.out),
+        Format::Json => json_line(&WholeRecord::new(record, last_prompt, used, transcript), &mut console.out),
+        Format::Text if console.mode.is_terminal => {
+            terminal(record, last_prompt, used, transcript, &mut console.out)
+        }
+        Format::Text => text(record, last_prompt, used, transcript, &mut console.out),
     }?;
     console.flush()
 }
@@ -34,6 +39,7 @@ fn text(
     record: &Record,
     last_prompt: Option<Timestamp>,
     used: Option<&SessionUsage>,
+    transcript: &TranscriptView,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let current = record.lineage.current();
@@ -68,13 +74,16 @@ fn text(
     line(out, format_args!("lastExit: {}", or_dash(ended.map(|exit| &exit.how))))?;
     line(out, format_args!("lastExitAt: {}", or_dash(ended.map(|exit| exit.at))))?;
     line(out, format_args!("turns: {}", record.last_turn.map_or(0, |turn| turn.0)))?;
+    if transcript.is_private {
+        line(out, format_args!("private: yes"))?;
+    }
     if let Some(used) = used {
         usage(used, out)?;
     }
     if let Some(memory) = memory_words(record.memory) {
         line(out, format_args!("memory: {memory}"))?;
     }
-    restore_error(record, out)?;
+    restore_lines(record, transcript, out)?;
     line(out, format_args!("lineage:"))?;
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!("  {inner}"));
@@ -92,6 +101,7 @@ fn terminal(
     record: &Record,
     last_prompt: Option<Timestamp>,
     used: Option<&SessionUsage>,
+    transcript: &TranscriptView,
     out: &mut StyledWriter<'_>,
 ) -> io::Result<()> {
     let now = now();
@@ -113,12 +123,15 @@ fn terminal(
     fields.add("process", process.map(|run| format!("{}, started {}", run.process.pid, ago(run.since))));
     fields.add("last exit", ended.map(|exit| format!("{}, {}", exit.how, ago(exit.at))));
     fields.add("turns", Some(record.last_turn.map_or(0, |turn| turn.0)));
+    fields.add("private", transcript.is_private.then_some("yes"));
     fields.add_usage(used);
     fields.add("memory", memory_words(record.memory));
     fields.add(
         "last restore",
         record.restore_error.as_ref().map(|error| format!("{error}, {}", ago(error.at))),
     );
+    fields.add("transcript", transcript.problem.as_ref());
+    fields.add("continue with", transcript.resume_line());
     fields.write(out)?;
     out.styled(Style::Dim, "\nsessions of the agent, newest last\n")?;
     for row in record.lineage.rows() {

@@ -25,7 +25,8 @@ use super::elapsed::{ago, elapsed};
 use super::fields::Fields;
 use super::question::details_of;
 use super::record::{
-    AgentObject, ExitObject, RememberedObject, command, memory_words, name, restore_error, usage,
+    AgentObject, ExitObject, RememberedObject, TranscriptView, command, memory_words, name, restore_lines,
+    usage,
 };
 use super::sanitize::{line, on_one_line};
 use super::style::{Style, StyledWriter};
@@ -55,6 +56,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) now: Timestamp,
     /// Its agent's pending requests.
     pub(crate) questions: &'a [PendingRequestMeta],
+    /// The transcript that the agent keeps itself.
+    pub(crate) transcript: TranscriptView,
 }
 
 /// The state of a session's agent.
@@ -373,7 +376,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt(),
-        remembered: RememberedObject::of(record, snapshot.usage.as_ref()),
+        remembered: RememberedObject::of(record, snapshot.usage.as_ref(), &snapshot.transcript),
         turns: OpenTurnsObject::of(snapshot),
         exit: ExitObject::of(snapshot.exit()),
         questions: snapshot.questions,
@@ -409,7 +412,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     if !memory.is_empty() {
         line(out, format_args!("memory: {}", memory.join("; ")))?;
     }
-    restore_error(record, out)?;
+    restore_lines(record, &snapshot.transcript, out)?;
     if let Some((turn, since)) = snapshot.running() {
         line(out, format_args!("turn: {} ({}) since {since}", turn.id, turn.request))?;
     }
@@ -474,6 +477,8 @@ fn terminal(snapshot: &Snapshot<'_>, out: &mut StyledWriter<'_>) -> io::Result<(
         "last restore",
         record.restore_error.as_ref().map(|error| format!("{error}, {}", ago(error.at))),
     );
+    fields.add("transcript", snapshot.transcript.problem.as_ref());
+    fields.add("continue with", snapshot.transcript.resume_line());
     let turn =
         snapshot.running().map(|(turn, since)| format!("{}, for {}", turn.id, elapsed(now.since(since))));
     fields.add("turn", turn);

@@ -154,7 +154,8 @@ fn agent_text_in_an_error_cannot_forge_a_hint() {
 #[test]
 fn session_is_shown_with_its_lineage_and_without_unknown_members() {
     let record = record();
-    let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), None, console).unwrap());
+    let [text, quiet, json] =
+        formats(|console| show(&record, Some(at(43)), None, &TranscriptView::default(), console).unwrap());
     let expected = "\
 acpxRecordId: r1
 acpxSessionId: s2
@@ -190,7 +191,8 @@ lineage:
 
     let additional_directories = vec![AbsolutePath::new("/a").unwrap(), AbsolutePath::new("/b\nc").unwrap()];
     let with_more = Record { additional_directories, ..record.clone() };
-    let [shown, _, json] = formats(|console| show(&with_more, None, None, console).unwrap());
+    let [shown, _, json] =
+        formats(|console| show(&with_more, None, None, &TranscriptView::default(), console).unwrap());
     let lines = "\ncwd: /w\nadditionalDirectory: /a\nadditionalDirectory: /b c\nname: api\n";
     assert!(shown.contains(lines), "{shown}");
     assert!(json.contains(r#","additionalDirectories":["/a","/b\nc"],"#), "{json}");
@@ -202,10 +204,12 @@ lineage:
         },
         ..record
     };
-    let [shown, ..] = formats(|console| show(&hostile, None, None, console).unwrap());
+    let [shown, ..] =
+        formats(|console| show(&hostile, None, None, &TranscriptView::default(), console).unwrap());
     assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
 
-    let [_, _, bare] = formats(|console| show(&bare_record(), None, None, console).unwrap());
+    let [_, _, bare] =
+        formats(|console| show(&bare_record(), None, None, &TranscriptView::default(), console).unwrap());
     assert!(!bare.contains("null") && !bare.contains("agentSessionId"), "{bare}");
 }
 

@@ -4,16 +4,15 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use acpx_core::model::{Cost, Money, RecordId, Timestamp, TurnTokens};
+use acpx_core::model::{Money, RecordId, Timestamp, TurnTokens};
 use acpx_core::store::UsageSum;
-use serde::Serialize;
-use serde_json::Number;
+use serde::{Serialize, Serializer};
 
 use super::banner::below_home;
 use super::record::in_a_column;
 use super::style::Style;
 use super::table::{Align, Cell, Column, Fit, Table, cut_end};
-use super::turn::cost;
+use super::turn::money;
 use super::{Console, json_line, on_one_line};
 use crate::cli::{Format, UsageBy};
 
@@ -46,12 +45,12 @@ pub(crate) enum UsageLabel {
         short_id: String,
         agent: String,
         name: Option<String>,
+        title: Option<String>,
     },
 }
 
 /// Where a figure comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FigureSource {
     /// The agent reported it.
     Reported,
@@ -59,6 +58,22 @@ enum FigureSource {
     Derived,
     /// The agent reported nothing.
     Unknown,
+}
+
+impl FigureSource {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Reported => "reported",
+            Self::Derived => "derived",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Serialize for FigureSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
 }
 
 #[derive(Serialize)]
@@ -86,6 +101,8 @@ struct UsageRowObject<'a> {
     record: Option<&'a RecordId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
     #[serde(flatten)]
     figures: FiguresObject,
 }
@@ -211,9 +228,13 @@ fn row_object(row: &UsageRow) -> UsageRowObject<'_> {
         UsageLabel::Day(day) => UsageRowObject { day: Some(day), ..object },
         UsageLabel::Agent(agent) => UsageRowObject { agent: Some(agent), ..object },
         UsageLabel::Project(cwd) => UsageRowObject { cwd: Some(cwd), ..object },
-        UsageLabel::Session { record, agent, name, .. } => {
-            UsageRowObject { record: Some(record), agent: Some(agent), name: name.as_deref(), ..object }
-        }
+        UsageLabel::Session { record, agent, name, title, .. } => UsageRowObject {
+            record: Some(record),
+            agent: Some(agent),
+            name: name.as_deref(),
+            title: title.as_deref(),
+            ..object
+        },
     }
 }
 
@@ -226,7 +247,7 @@ fn word(by: UsageBy) -> &'static str {
     }
 }
 
-/// A row in a pipe: columns between tabs.
+/// A row in a pipe: columns between tabs. The last two say where the tokens and the cost come from.
 fn line(row: &UsageRow) -> String {
     let FiguresObject { turns, tokens, cost } = FiguresObject::of(&row.sum);
     let key = match &row.label {
@@ -245,6 +266,8 @@ fn line(row: &UsageRow) -> String {
         figure(tokens.total),
         cost.unknown_turns.to_string(),
         if amounts.is_empty() { "-".to_owned() } else { amounts.join(", ") },
+        tokens.source.word().to_owned(),
+        cost.source.word().to_owned(),
     ]
     .join("\t")
 }
@@ -308,8 +331,9 @@ fn label(label: &UsageLabel, home: Option<&Path>) -> (String, String) {
             let below = below_home(Path::new(cwd), home).unwrap_or_else(|| cwd.clone());
             (on_one_line(&below), String::new())
         }
-        UsageLabel::Session { short_id, agent, name, .. } => {
-            (in_a_column(Some(name.as_deref().unwrap_or(agent))), short_id.clone())
+        UsageLabel::Session { short_id, agent, name, title, .. } => {
+            let named = name.as_deref().or(title.as_deref()).unwrap_or(agent);
+            (in_a_column(Some(named)), short_id.clone())
         }
     }
 }
@@ -325,7 +349,7 @@ fn cells((name, id): &(String, String), sum: &UsageSum, style: Style) -> [Cell; 
         (FigureSource::Derived, _) => format!("~{text}+?"),
     };
     let total = known(tokens.source, tokens.unknown_turns, figure(tokens.total));
-    let amounts: Vec<String> = cost.amounts.iter().map(amount).collect();
+    let amounts: Vec<String> = cost.amounts.iter().map(money).collect();
     let amounts = known(cost.source, cost.unknown_turns, amounts.join(" + "));
     let texts = [
         name.clone(),
@@ -341,14 +365,8 @@ fn cells((name, id): &(String, String), sum: &UsageSum, style: Style) -> [Cell; 
     texts.map(|text| Cell { text, style })
 }
 
-/// An amount for people.
-fn amount(money: &Money) -> String {
-    let amount = Number::from_f64(money.amount()).unwrap_or_else(|| 0.into());
-    cost(&Cost { amount, currency: on_one_line(&money.currency) })
-}
-
 /// A count with at most three digits: 950, 1.2k, 34k, 1.2M.
-fn compact(count: u64) -> String {
+pub(super) fn compact(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let mut scaled = count as f64;
     for unit in ["", "k", "M", "G", "T"] {

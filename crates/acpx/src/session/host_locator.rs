@@ -1,6 +1,6 @@
 //! Locates and starts the home's host. The layers below get what this module reads from the environment as values.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -16,6 +16,7 @@ use acpx_core::store::{Access, ReadThread, SqliteOptions, SqliteStore, StoreErro
 use acpx_core::tools::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE, Tag};
 
 use crate::config::environment;
+use crate::config::notify::SECRET_VARIABLES;
 use crate::error::CliError;
 use crate::log;
 use crate::output::Console;
@@ -31,6 +32,11 @@ const FOR_THE_HOST: [&str; 8] = [
     environment::MESSAGE_BYTES,
     environment::TERMINAL_BYTES,
 ];
+
+/// Whether a variable may be the secret of a sink of notifications.
+fn is_for_sinks(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(SECRET_VARIABLES.as_bytes())
+}
 
 /// How long a host may take to stop.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(30);
@@ -51,7 +57,7 @@ impl HostLocator {
     pub(crate) fn of_home(home: PathBuf) -> Result<Self, CliError> {
         let program = own_program()?;
         let inherited = with_home(env::vars_os())
-            .filter(|(name, _)| FOR_THE_HOST.iter().any(|inherited| name == inherited));
+            .filter(|(name, _)| FOR_THE_HOST.iter().any(|inherited| name == inherited) || is_for_sinks(name));
         let environment = inherited.chain([("ACPX_HOME".into(), home.clone().into())]).collect();
         let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let paths = HostPaths::new(home, runtime, &env::temp_dir());

@@ -12,10 +12,11 @@ use acpx_core::engine::{agent_build, has_answered, last_answers};
 use acpx_core::home::{HostPaths, listens, published};
 use acpx_core::host::RecordEvents;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId, Scope, Seq,
-    SessionName, SessionUsage, Turn,
+    AbsolutePath, AcpSessionId, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId,
+    Scope, Seq, SessionName, SessionUsage, Turn,
 };
 use acpx_core::store::{Access, ReadThread, RecordFilter, ScopeQuery, SqliteOptions, SqliteStore, Store};
+use acpx_core::transcripts::TRANSCRIPT_AGENTS;
 use tokio::time::timeout;
 
 use super::host_locator::{HostLocator, own_program};
@@ -31,7 +32,7 @@ use crate::output::OutputMode;
 
 /// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
-    store: Option<SqliteStore>,
+    pub(super) store: Option<SqliteStore>,
 }
 
 /// Whether closed sessions may be found.
@@ -142,8 +143,8 @@ impl RecordLookup {
         Ok(None)
     }
 
-    /// The session whose id, beginning of an id or position is given as the name. With a typed agent only that agent's
-    /// sessions are counted.
+    /// The session whose id, beginning of an id or position is given as the name, or the id that its agent gave it. With
+    /// a typed agent only that agent's sessions are counted.
     pub(crate) async fn by_reference(&self, settings: &CommandSettings) -> Result<Option<Record>, CliError> {
         let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let filter = RecordFilter {
@@ -155,6 +156,10 @@ impl RecordLookup {
             None if settings.agent_is_typed && position_of(name.as_str()).is_none() => {
                 referenced(store, name.as_str(), &RecordFilter::default()).await?
             }
+            found => found,
+        };
+        let record = match record {
+            None => with_session(store, name.as_str(), settings).await?,
             found => found,
         };
         match record {
@@ -397,6 +402,27 @@ pub(crate) async fn referenced(
     }
 }
 
+/// The record that has had an ACP session with this whole id: of the typed agent, or else of any whose transcripts are
+/// read. The agent's own program shows this id.
+async fn with_session(
+    store: &SqliteStore,
+    session: &str,
+    settings: &CommandSettings,
+) -> Result<Option<Record>, CliError> {
+    let Ok(session) = AcpSessionId::new(session) else { return Ok(None) };
+    let named = |agent: &&str| AgentSpec::new(*agent, [""; 0]).named(*agent);
+    let others = TRANSCRIPT_AGENTS.iter().filter(|_| !settings.agent_is_typed).map(named);
+    for agent in std::iter::once(settings.agent.clone()).chain(others) {
+        for owner in store.owners(agent, vec![session.clone()]).await? {
+            let record = store.record(owner.record).await?;
+            if let Some(record) = record.filter(|record| !record.lifecycle.is_deleted()) {
+                return Ok(Some(record));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// The open session at this position, counted from 1, most recently used first. Closed ones do not count: closing is
 /// no use.
 async fn open_at(
@@ -543,7 +569,10 @@ pub(crate) fn resolve(name: &str, config: &Config) -> Result<AgentSpec, CliError
         let program = AbsolutePath::from_path(&own_program()?)?;
         return Ok(AgentSpec::new(program.as_str(), ["demo-agent"]).named(name));
     }
-    agents::built_in(&name).ok_or_else(|| UnknownAgent { name, chosen_in: None }.into())
+    agents::built_in(&name).ok_or_else(|| {
+        let untrusted_file = config.untrusted_file_of(&name).map(Into::into);
+        UnknownAgent { name, chosen_in: None, untrusted_file }.into()
+    })
 }
 
 /// The searched directories, nearest first. Never empty.

@@ -137,6 +137,11 @@ impl PromptSubmission {
         Self { agent: agent.to_owned(), ..self }
     }
 
+    /// The same with these options of restoring the session.
+    pub(crate) fn with_wake_options(self, wake: WakeOptions) -> Self {
+        Self { wake, ..self }
+    }
+
     /// Whether a person can answer the agent's requests.
     pub(crate) fn interactive(self, interactive: bool) -> Self {
         Self { interactive, ..self }

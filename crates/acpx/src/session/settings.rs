@@ -23,7 +23,8 @@ use super::lookup;
 use crate::agents;
 use crate::agents::UnknownAgent;
 use crate::cli::{
-    AgentChoice, CliOptions, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError, requested_cwd,
+    AgentChoice, CliOptions, KnownAgents, OutputArgs, RequestedFormat, SessionArgs, SetupArgs, UsageError,
+    requested_cwd,
 };
 use crate::config::credentials::Credentials;
 use crate::config::environment;
@@ -79,10 +80,16 @@ impl LazyConfig {
 
     /// The agents that can be named in addition to the built-in ones. If the file cannot be read, an agent that has
     /// sessions here is known by them, so that they can be inspected and stopped; a name alone never starts anything.
-    pub(crate) fn agent_names(&self, wanted: &str) -> Result<Vec<String>, CliError> {
+    pub(crate) fn known_agents(&self, wanted: &str) -> Result<KnownAgents, CliError> {
         match self.get() {
-            Err(CliError::Config(_)) if has_records(wanted) => Ok(vec![wanted.to_owned()]),
-            config => Ok(config?.agent_names()),
+            Err(CliError::Config(_)) if has_records(wanted) => {
+                Ok(KnownAgents { names: vec![wanted.to_owned()], untrusted_file: None })
+            }
+            config => {
+                let config = config?;
+                let untrusted_file = config.untrusted_file_of(wanted).map(Path::to_owned);
+                Ok(KnownAgents { names: config.agent_names(), untrusted_file })
+            }
         }
     }
 
@@ -273,7 +280,7 @@ impl CommandSettings {
             ttl: flags.ttl.or(config.ttl),
             login: flags.auth_policy.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
-            keep_programs: config.keep_programs.clone().into(),
+            keep_programs: config.home.keep_programs.clone().into(),
             known_agents: known_agents.collect(),
             configured_agents: config.configured_agents(),
             variables,
@@ -282,8 +289,12 @@ impl CommandSettings {
 
     /// The environment of the agent, in case it has to be started.
     pub(crate) fn environment(&self) -> Environment {
-        let (shared, own) = self.environment_of(&self.agent);
-        shared.into_iter().collect::<Environment>().with_all(own).with_secrets(self.secrets_of(&self.agent))
+        self.whole_environment_of(&self.agent)
+    }
+
+    fn whole_environment_of(&self, agent: &AgentSpec) -> Environment {
+        let (shared, own) = self.environment_of(agent);
+        shared.into_iter().collect::<Environment>().with_all(own).with_secrets(self.secrets_of(agent))
     }
 
     /// The environment of the agent without the credentials of the configuration.
@@ -326,6 +337,12 @@ impl CommandSettings {
         });
         let own = own.filter(|(_, own)| !own.is_empty()).collect();
         (shared, own)
+    }
+
+    /// The environment of the agent of this name.
+    pub(crate) fn environment_of_named(&self, name: &str) -> Environment {
+        let agent = self.known_agents.get(name).cloned().unwrap_or_else(|| named_only(name));
+        self.whole_environment_of(&agent)
     }
 
     /// The names of the variables that the configuration marks as secrets for an agent.
@@ -478,6 +495,8 @@ pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String
     let mut files: Vec<(&Path, Vec<String>)> = Vec::new();
     for (file, key) in config.unknown_keys(agent) {
         let named = match Config::similar_key(key) {
+            // A project's file cannot have it.
+            Some(near) if near == key => format!("{key} (it belongs in config.json of ACPX_HOME)"),
             Some(near) => format!("{key} (did you mean {near}?)"),
             None => key.to_owned(),
         };

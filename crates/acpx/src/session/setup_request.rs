@@ -1,8 +1,9 @@
 //! The requests of a command that create or restore a session.
 
 use acpx_core::acp::client::mcp_server_json;
+use acpx_core::engine::SessionError;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, McpServer, ProtocolVersion, Record, SessionIdentity, SettingValue,
+    AbsolutePath, AgentError, AgentSpec, McpServer, ProtocolVersion, Record, SessionIdentity, SettingValue,
 };
 use acpx_core::protocol::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::prompt_request::AcpxMeta;
+use super::recall_server::{RECALL_NAME, recall_server};
 use super::settings::CommandSettings;
 use crate::agents;
 use crate::cli::CliOptions;
-use crate::config::McpFile;
+use crate::config::{Config, McpFile};
 use crate::error::CliError;
 use crate::output::{self, Console};
 
@@ -75,12 +77,50 @@ pub(crate) struct McpServerSet {
 }
 
 impl McpServerSet {
+    /// The servers of a new session: those of the file or the configuration, and the one that gives it past sessions if
+    /// that is wanted. A remote agent could not start that one: the flag is an error then, and the configuration's key
+    /// has no effect.
+    pub(crate) fn of_new(
+        settings: &CommandSettings,
+        options: &CliOptions,
+        config: &Config,
+    ) -> Result<Self, CliError> {
+        let mut given = Self::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+        given.add_recall(settings, options.flags.with_recall, config.mcp.recall)?;
+        Ok(given)
+    }
+
+    fn add_recall(
+        &mut self,
+        settings: &CommandSettings,
+        is_typed: bool,
+        is_configured: bool,
+    ) -> Result<(), CliError> {
+        let is_remote = settings.agent.url().is_some();
+        if is_typed && is_remote {
+            return Err(SessionError::Agent(AgentError::McpUnsupported {
+                agent: settings.typed_agent(),
+                index: self.servers.len(),
+                server: RECALL_NAME.to_owned(),
+                capability: "programs of this machine".into(),
+            })
+            .into());
+        }
+        let is_defined = self.servers.iter().any(|server| server.name == RECALL_NAME);
+        if (is_typed || is_configured) && !is_remote && !is_defined {
+            self.servers.extend(recall_server(&settings.cwd));
+        }
+        Ok(())
+    }
+
     /// The servers typed for an existing session; `None` without the flag, which leaves the session's servers
     /// unchanged.
     pub(crate) fn typed(settings: &CommandSettings, options: &CliOptions) -> Result<Option<Self>, CliError> {
         let Some(file) = &options.flags.mcp_config else { return Ok(None) };
         let file = McpFile::load(settings.cwd.as_path().join(file))?;
-        Ok(Some(Self::of(&file, &settings.cwd)?))
+        let mut given = Self::of(&file, &settings.cwd)?;
+        given.add_recall(settings, options.flags.with_recall, false)?;
+        Ok(Some(given))
     }
 
     /// The servers of a file, with their programs resolved.

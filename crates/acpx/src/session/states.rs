@@ -69,7 +69,8 @@ pub(crate) async fn pending_requests(
 ) -> Vec<PendingRequestMeta> {
     let request = async {
         let mut client = locator.running().await.ok()??;
-        let params = PendingParams { session_id: record.map(ToString::to_string) };
+        let params =
+            PendingParams { session_id: record.map(ToString::to_string), ..PendingParams::default() };
         client.call::<PendingMeta>("_acpx/pending", &params).await.ok()
     };
     let answered = timeout(limit, request).await.ok().flatten();

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 
 use super::attach::screen::LiveArea;
-use crate::output::{Cell, OutputStyle, SESSION_COLUMNS, SessionRow, Table, on_one_line, width_of};
+use crate::output::{AnySession, Cell, OutputStyle, SESSION_COLUMNS, Table, on_one_line, width_of};
 
 /// How many sessions are shown at most.
 const SHOWN: usize = 15;
@@ -45,7 +45,7 @@ pub(crate) struct SessionPicker {
 
 impl SessionPicker {
     /// A picker of these sessions and of a new one with this agent.
-    pub(crate) fn new(rows: &[SessionRow], table: Table<SESSION_COLUMNS>, agent: &str, is_cut: bool) -> Self {
+    pub(crate) fn new(rows: &[AnySession], table: Table<SESSION_COLUMNS>, agent: &str, is_cut: bool) -> Self {
         let searched = rows.iter().map(searched_text).collect();
         let new_session = format!("+ new session with {} in this directory", on_one_line(agent));
         let found = (0..rows.len()).collect();
@@ -149,8 +149,17 @@ impl AsRef<str> for Searched<'_> {
 }
 
 /// The texts of a session that the filter is compared with.
-fn searched_text(row: &SessionRow) -> String {
-    let record = &row.record;
+fn searched_text(row: &AnySession) -> String {
+    let record = match row {
+        AnySession::Record { row, .. } => &row.record,
+        AnySession::Native(native) => {
+            let session = &native.session;
+            let (title, directory) = (session.title.as_deref(), session.directory.as_deref());
+            let parts =
+                [title.unwrap_or_default(), &session.agent, directory.unwrap_or_default(), &session.session];
+            return on_one_line(&format!("native {}", parts.join(" ")));
+        }
+    };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string);
     let parts = [
         name.as_deref().unwrap_or_default(),
@@ -185,11 +194,12 @@ fn colours(style: OutputStyle) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{sample_sessions, sample_view, session_table};
+    use crate::output::{any_session_table, sample_sessions, sample_view};
 
     fn picker() -> SessionPicker {
-        let rows = sample_sessions();
-        SessionPicker::new(&rows, session_table(&rows, sample_view()), "claude", false)
+        let record = |row| AnySession::Record { row: Box::new(row), turns: 0, tokens: None };
+        let rows: Vec<AnySession> = sample_sessions().into_iter().map(record).collect();
+        SessionPicker::new(&rows, any_session_table(&rows, sample_view()), "claude", false)
     }
 
     fn shown(picker: &SessionPicker, columns: usize, rows: usize) -> String {

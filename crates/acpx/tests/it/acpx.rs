@@ -53,7 +53,7 @@ pub(crate) fn kill_hard(pid: u32) {
 impl Place {
     pub(crate) fn new() -> Self {
         let home = TempHome::new();
-        for directory in ["home", "work", "run"] {
+        for directory in ["home", "work", "run", "user"] {
             std::fs::create_dir_all(home.join(directory)).unwrap();
         }
         Self { home }
@@ -67,6 +67,11 @@ impl Place {
     /// `ACPX_HOME`.
     pub(crate) fn acpx_home(&self) -> PathBuf {
         self.home.join("home")
+    }
+
+    /// The user's home directory, where agents keep their transcripts.
+    pub(crate) fn user_home(&self) -> PathBuf {
+        self.home.join("user").canonicalize().unwrap()
     }
 
     /// A path next to the home and the working directory.
@@ -105,6 +110,8 @@ impl Place {
             .current_dir(self.work())
             .env("ACPX_HOME", self.acpx_home())
             .env("XDG_RUNTIME_DIR", self.home.join("run"))
+            .env("HOME", self.user_home())
+            .env_remove("CLAUDE_CONFIG_DIR")
             .env("NO_COLOR", "1")
             .env_remove("ACPX_TAG")
             .stdin(Stdio::null());
@@ -228,6 +235,13 @@ impl Done {
     /// Runs a command to its end.
     pub(crate) fn of(command: &mut Command) -> Self {
         command.output().unwrap().into()
+    }
+
+    /// The same without the tokens that an agent reports, for tests of something else.
+    pub(crate) fn without_tokens(mut self) -> Self {
+        let other = self.err.split_inclusive('\n').filter(|line| !line.starts_with("[acpx] tokens: "));
+        self.err = other.collect();
+        self
     }
 
     /// The one line of stdout, as JSON.

@@ -76,7 +76,13 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 6] = ["usage", "acp", "message", "configOptions", "toolCall", "blocks"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 21] = [
+const ABOUT_NONE: [&str; 31] = [
+    "search",
+    "index_status",
+    "notify_status",
+    "notify_tested",
+    "index_updated",
+    "index_rebuilt",
     "usage",
     "auth_methods",
     "host_log",
@@ -92,12 +98,16 @@ const ABOUT_NONE: [&str; 21] = [
     "serving",
     "store_backed_up",
     "store_verified",
+    "private_sessions",
     "token_created",
     "token_revoked",
     "tokens",
     "trusted",
     "trusted_files",
     "trust_revoked",
+    "web_link",
+    "web_status",
+    "web_stopped",
 ];
 /// Objects without an action that are about no record, by a member that only they have.
 const WITHOUT_ACTION: [(&str, &str); 2] = [("origins", "config"), ("created", "config_init")];
@@ -112,9 +122,15 @@ pub(crate) fn check(line: &Value) {
             }
         }
         Value::Array(rows) => {
-            rows.iter().for_each(about_a_session);
             for row in rows {
-                validate("record", row);
+                // An agent's own session has no record and no ACP session of ours.
+                if row.get("nativeSessionId").is_some() {
+                    names(row);
+                    validate("native_session", row);
+                } else {
+                    about_a_session(row);
+                    validate("record", row);
+                }
             }
         }
         Value::Object(object) if object.contains_key("jsonrpc") => {

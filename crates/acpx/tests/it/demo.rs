@@ -106,6 +106,23 @@ async fn prompt_words_control_the_demo_turn() {
 }
 
 #[tokio::test]
+async fn usage_of_a_demo_turn_follows_from_its_text() {
+    let home = TempHome::new();
+    let mut client = RawClient::start(&home, &[]).await;
+    let session = client.new_session().await;
+    let usage = |input: u64, output: u64| {
+        Some(json!({ "inputTokens": input, "outputTokens": output, "totalTokens": input + output }))
+    };
+    client.prompt(&session, "hello").await;
+    assert_eq!(client.usage, usage(2, 4));
+    // The model reads the earlier prompts again, and writes its thoughts.
+    client.prompt(&session, "think").await;
+    assert_eq!(client.usage, usage(3, 9));
+    client.prompt(&session, "fail").await;
+    assert_eq!(client.usage, None);
+}
+
+#[tokio::test]
 async fn recall_answers_with_every_earlier_prompt() {
     let home = TempHome::new();
     let mut client = RawClient::start(&home, &[]).await;

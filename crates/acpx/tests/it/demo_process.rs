@@ -51,6 +51,8 @@ pub(crate) struct RawClient {
     requests: u64,
     /// The id of the message of every piece that was heard. In version 1 updates are given without it.
     pub(crate) messages: Vec<String>,
+    /// The usage in the last answer, which answers are given without.
+    pub(crate) usage: Option<Value>,
     version: u16,
 }
 
@@ -72,7 +74,7 @@ impl RawClient {
         let (process, sender, receiver) = DemoProcess::start(home, flags);
         let lines = BufReader::new(receiver).lines();
         let (sender, messages) = (Some(sender), Vec::new());
-        Self { process, sender, lines, requests: 0, messages, version }
+        Self { process, sender, lines, requests: 0, messages, usage: None, version }
     }
 
     /// The answer to `initialize`.
@@ -148,6 +150,9 @@ impl RawClient {
             if message["id"] == id && message.get("method").is_none() {
                 let answer = message.as_object_mut().unwrap();
                 answer.retain(|key, _| key == "result" || key == "error");
+                // The usage of a turn has a test of its own.
+                self.usage =
+                    message.get_mut("result").and_then(|result| result.as_object_mut()?.remove("usage"));
                 return (before, message);
             }
             assert_eq!(message["method"], "session/update", "{message}");

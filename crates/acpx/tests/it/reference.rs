@@ -132,7 +132,7 @@ fn json_page_names_every_action_of_the_output() {
 #[test]
 fn json_output_of_commands_matches_the_page() {
     let place = Place::new();
-    let lines: [&[&str]; 23] = [
+    let lines: [&[&str]; 26] = [
         &["demo", "status"],
         &["demo", "sessions", "new"],
         &["demo", "sessions", "ensure"],
@@ -152,6 +152,9 @@ fn json_output_of_commands_matches_the_page() {
         &["demo", "exec", "hello"],
         &["token", "new", "--name", "laptop"],
         &["token", "list"],
+        &["web", "--no-open"],
+        &["web", "status"],
+        &["web", "stop"],
         &["host", "status"],
         &["host", "log"],
         &["demo", "sessions", "close"],

@@ -15,13 +15,27 @@ export const MODEL_TRIAL = "model, editor and shell";
  * `requiring` are the files of its home by which it refuses a session without an MCP server of its own configuration,
  * if it can; otherwise it works without a server that fails.
  * With `only`, these trials are made with it and nothing else.
+ * `native` is the agent's own program, if the package has it: its `name` in acpx, its command, and the words that `begin`
+ * a session in it and `resume` one.
  */
 const AGENTS = {
   "claude-agent-acp": {
     speaks: [1, 2],
     command: (modules) => [process.execPath, join(modules, "@agentclientprotocol/claude-agent-acp/dist/index.js")],
-    environment: (url) => ({ ANTHROPIC_BASE_URL: url, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1" }),
+    environment: (url) => ({
+      ANTHROPIC_BASE_URL: url,
+      DISABLE_AUTOUPDATER: "1",
+      DISABLE_TELEMETRY: "1",
+      // Else its model has to look for the tools of MCP servers first.
+      ENABLE_TOOL_SEARCH: "false",
+    }),
     login: () => ({ environment: { ANTHROPIC_API_KEY: "none" } }),
+    native: {
+      name: "claude",
+      command: (modules) => [join(modules, `@anthropic-ai/claude-agent-sdk-${platform}-${arch}/claude`)],
+      begin: (words) => ["-p", words],
+      resume: (id, words) => ["-p", "--resume", id, words],
+    },
   },
   // It tells its models as `models`, and takes `session/set_model`. Its tools are not tried: it takes the lab's model at
   // its word for how short a command may run, and for a variable that its permission requests do not show a person is
@@ -42,6 +56,12 @@ const AGENTS = {
     requiring: (url, command) => ({
       ".codex/config.toml": `${codex(url)}\n[mcp_servers.required]\ncommand = "${command}"\nrequired = true\n`,
     }),
+    native: {
+      name: "codex",
+      command: (modules) => [process.execPath, join(modules, "@openai/codex/bin/codex.js"), "exec", "--skip-git-repo-check"],
+      begin: (words) => [words],
+      resume: (id, words) => ["resume", id, words],
+    },
   },
   opencode: {
     speaks: [1],
@@ -55,6 +75,12 @@ const AGENTS = {
       OPENCODE_DISABLE_MODELS_FETCH: "1",
     }),
     login: (url) => ({ files: { ".config/opencode/opencode.json": JSON.stringify(opencode(url)) } }),
+    native: {
+      name: "opencode",
+      command: (modules) => [join(modules, `opencode-${platform}-${arch}/bin/opencode`), "run"],
+      begin: (words) => [words],
+      resume: (id, words) => ["--session", id, words],
+    },
   },
   goose: {
     speaks: [1],
@@ -73,6 +99,12 @@ const AGENTS = {
         OPENAI_HOST: url,
       },
     }),
+    native: {
+      name: "goose",
+      command: (modules) => [join(modules, `@aaif/goose-binary-${platform}-${arch}/bin/goose`), "run"],
+      begin: (words) => ["--text", words],
+      resume: (id, words) => ["--resume", "--session-id", id, "--text", words],
+    },
   },
 };
 
@@ -129,6 +161,7 @@ export function prepared(name, { installed, home, url, loggedIn = true }) {
     write(files);
     return environment;
   };
+  const modules = join(installed, "node_modules");
   const requireServer = (command) => write(agent.requiring?.(url, command) ?? {});
   return {
     name,
@@ -137,7 +170,12 @@ export function prepared(name, { installed, home, url, loggedIn = true }) {
     withoutLogin: agent.withoutLogin ?? "AUTH_REQUIRED",
     logIn,
     requireServer,
-    command: agent.command(join(installed, "node_modules")),
+    command: agent.command(modules),
+    native: agent.native && {
+      name: agent.native.name,
+      begin: (words) => [...agent.native.command(modules), ...agent.native.begin(words)],
+      resume: (id, words) => [...agent.native.command(modules), ...agent.native.resume(id, words)],
+    },
     environment: {
       HOME: home,
       LANG: "C.UTF-8",

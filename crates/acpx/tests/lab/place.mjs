@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -26,6 +26,10 @@ export class Place {
     this.#acpx = acpx;
     this.#command = agent.command;
     const own = { ACPX_HOME: this.#made("home"), XDG_RUNTIME_DIR: this.#made("run") };
+    if (agent.native !== undefined) {
+      const agents = { [agent.native.name]: { argv: agent.command } };
+      writeFileSync(join(own.ACPX_HOME, "config.json"), JSON.stringify({ agents }));
+    }
     this.#environment = { ...agent.environment, ...own };
   }
 
@@ -42,6 +46,11 @@ export class Place {
   /** The command line of an acpx that is for this home, whatever the agent. */
   home(...words) {
     return [this.#acpx, ...words];
+  }
+
+  /** The command line of an acpx that is for another home, which has no sessions. */
+  other(...words) {
+    return ["/usr/bin/env", `ACPX_HOME=${this.#directory}/other`, ...this.home(...words)];
   }
 
   /** The command line of an acpx that is for this agent. */

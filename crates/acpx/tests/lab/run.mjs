@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { prepared } from "./agents.mjs";
 import { startModel } from "./model/server.mjs";
+import { causes, native } from "./native.mjs";
 import { Place } from "./place.mjs";
 import { missingLogin, trials } from "./trials.mjs";
 import { askedEditor, editor, rustEditor, shell } from "./ways.mjs";
@@ -76,8 +77,19 @@ async function inAllWays(name, agent, place) {
   await go(name, "asked", askedEditor(place, sdk));
 }
 
+/** The agent's own program and acpx in turn, in a home of their own. */
+async function withOwnProgram(name, installed, url) {
+  const agent = prepared(name, { installed, home: join(homes, `${name}-native`), url });
+  if (agent.native === undefined) return;
+  const place = new Place(acpx, agent);
+  await go(name, "native", native(place, agent));
+  await go(name, "native", causes(place, agent));
+  await go(name, "end", nothingLeft(place));
+}
+
 async function attempt(name, url) {
   const installed = join(agents, name);
+  await withOwnProgram(name, installed, url);
   const agent = prepared(name, { installed, home: join(homes, name), url });
   const place = new Place(acpx, agent);
   if (agent.only === undefined) await inAllWays(name, agent, place);

@@ -162,6 +162,13 @@ mod tests {
     }
 
     #[test]
+    fn codex_that_has_no_thread_has_lost_the_session() {
+        let error = r#"{"code":-32603,"message":"Internal error","data":{"details":"thread not found: x"}}"#;
+        assert_eq!(meant("codex", error), ErrorMeaning::Lost);
+        assert_eq!(meant("goose", error), ErrorMeaning::Broken);
+    }
+
+    #[test]
     fn login_and_in_use_errors_are_matched_before_lost() {
         let cases = [
             ("authentication required, session not found", ErrorMeaning::LoginNeeded),

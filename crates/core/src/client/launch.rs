@@ -154,12 +154,13 @@ impl Launcher {
             if Instant::now() >= deadline {
                 return Err(silent(paths));
             }
-            self.start(paths).await?;
+            self.start(paths, &paths.log()).await?;
         }
     }
 
-    /// Starts a host and waits until it listens or reports that another one does.
-    async fn start(&self, paths: &HostPaths) -> Result<(), HostError> {
+    /// Starts a process of a home, and waits until it prints [`READY`]: it listens, or knows that another one does. Its
+    /// stderr goes to a log.
+    pub async fn start(&self, paths: &HostPaths, log_file: &Path) -> Result<(), HostError> {
         paths.make_home()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
@@ -171,7 +172,7 @@ impl Launcher {
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log(paths)?)
+            .stderr(log(paths, log_file)?)
             .spawn()
             .map_err(HostError::NotStarted)?;
         let stdout = child.stdout.take();
@@ -199,10 +200,10 @@ impl Launcher {
     }
 }
 
-/// The stderr of a host until it has its log: the same file.
-fn log(paths: &HostPaths) -> Result<Stdio, HostError> {
+/// The stderr of a process. A host opens the same file as its log.
+fn log(paths: &HostPaths, file: &Path) -> Result<Stdio, HostError> {
     let unusable = |source| HostError::Directory { path: paths.home().to_owned(), source };
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(paths.log());
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(file);
     log.map(Stdio::from).map_err(unusable)
 }
 

@@ -34,6 +34,7 @@ pub use crate::machine::MAX_QUEUED;
 pub use agent::initialize_cache::{agent_build, has_answered, last_answers};
 pub(crate) use api::client_login::ClientLogin;
 pub use api::error::{PromptProblem, SessionError};
+pub use api::notifications::{NotificationQueue, NotificationTargets, ReadTargets};
 pub use api::prompt::{Prompt, TurnHandle};
 pub(crate) use api::prompt::{TurnEnd, TurnInsertion};
 pub(crate) use api::request::Servers;
@@ -44,12 +45,13 @@ pub use ops::probe::{ProbeReport, SessionTrial};
 pub(crate) use permissions::request::RequestedPermission;
 pub use permissions::request::{ClientDecision, ClientOffer, QuestionKind, ResponderRequest, is_denial};
 pub(crate) use registry::{CountGuard, Reservation};
-pub(crate) use session::commands::OpenTurnRef;
+pub(crate) use session::commands::{OpenTurnRef, PruneConditions};
 pub use session::handle::Session;
 pub(crate) use session::handle::{Hold, UnclaimedSession};
 pub(crate) use session::status::SessionStatus;
 pub(crate) use session::wait_reason::WaitReason;
 pub(crate) use stream::follow::Follower;
+pub(crate) use stream::record_changes::{ChangedRecords, RecordChanges};
 pub(crate) use stream::record_follower::RecordFollower;
 
 use agent::launch_spec::{LaunchSpec, OutputTail, PersistedLaunchSpec};
@@ -101,6 +103,7 @@ pub(crate) struct EngineContext {
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
     holds: AttachCounts,
+    changes: RecordChanges,
     disk: Disk,
     spawner: Spawner,
 }
@@ -124,6 +127,7 @@ impl Engine {
             live_ids: LiveIds::default(),
             live: Arc::default(),
             holds: AttachCounts::default(),
+            changes: RecordChanges::default(),
             disk: Disk::default(),
             spawner,
         };
@@ -298,6 +302,18 @@ impl Engine {
     pub async fn running(&self, record: &RecordId) -> Result<Option<Session>, SessionError> {
         let running = self.sessions(record).await?;
         Ok(running.get(record).map(|known| known.session.clone()).filter(|session| !session.is_over()))
+    }
+
+    /// The states of all running sessions, by record.
+    pub(crate) async fn running_states(&self) -> HashMap<RecordId, SessionStatus> {
+        let running = self.0.running.lock().await;
+        let running = running.iter().flatten().filter(|(_, known)| !known.session.is_over());
+        running.map(|(record, known)| (record.clone(), known.session.status())).collect()
+    }
+
+    /// Collects the records that change from now on.
+    pub(crate) fn watch_records(&self) -> ChangedRecords {
+        self.0.shared.changes.subscribe()
     }
 
     /// Every event of a record from `from` on: the stored ones, then new ones, across sessions.

@@ -44,6 +44,11 @@ impl HostPaths {
         self.home.join("acpx.db")
     }
 
+    /// The search index.
+    pub fn index(&self) -> PathBuf {
+        self.home.join("index.db")
+    }
+
     /// The host's log.
     pub fn log(&self) -> PathBuf {
         self.home.join("host.log")

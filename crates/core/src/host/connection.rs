@@ -24,10 +24,12 @@ use self::defaults::Defaults;
 use self::session_quota::{MAX_SESSIONS, QuotaPermit};
 use super::Host;
 use super::attach::attachments::Attachments;
+use super::attach::subscriptions::Subscriptions;
 use super::permissions::responders::{ConnectionId, Responder, ResponderGuard};
 use crate::protocol::acpx_meta::problem;
 use crate::protocol::meta::{AgentMeta, StartMeta};
 use crate::protocol::rpc_error;
+use crate::store::RecordFilter;
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -36,6 +38,7 @@ pub(super) struct Connection {
     pub(super) access: ClientAccess,
     pub(super) defaults: Defaults,
     pub(super) attachments: Attachments,
+    pub(super) subscriptions: Subscriptions,
     /// How the client has logged in with its agent.
     pub(super) login: ClientLogin,
     login_options: OnceLock<LoginOptions>,
@@ -69,6 +72,7 @@ impl Connection {
             access: ClientAccess::new(started_by_agent),
             defaults: Defaults::default(),
             attachments: Attachments::new(host.engine.clone(), Arc::clone(&host.store)),
+            subscriptions: Subscriptions::default(),
             login: ClientLogin::default(),
             login_options: OnceLock::new(),
             capabilities: OnceLock::new(),
@@ -147,6 +151,8 @@ impl Connection {
         if !self.access.may_name_agent() {
             return None;
         }
+        let of_page = || self.access.page()?.agent(stored.agent.name.as_deref()?);
+        let named = named.or_else(of_page);
         let sets_protocol = self.defaults.sets_protocol(named.as_ref());
         let agent = self.defaults.agent(named)?;
         Some(if sets_protocol { agent } else { agent.with_protocol(stored.agent.protocol) })
@@ -159,6 +165,18 @@ impl Connection {
             real.map_err(|error| problem(&format!("additionalDirectories[{index}]"), error.to_string()))?;
         }
         Ok(())
+    }
+
+    /// Returns an error if the client may not create a session in this directory: the page uses only those of records.
+    pub(super) async fn check_new_directory(&self, cwd: &AbsolutePath) -> Result<(), CallError> {
+        if self.access.page().is_none() {
+            return Ok(());
+        }
+        // If the disk does not respond, the path is used as written.
+        let real = self.host.engine.disk().real(cwd).await.unwrap_or_else(|_| cwd.clone());
+        let filter = RecordFilter { agent: None, real_cwd: Some(real) };
+        let known = self.host.store.records(filter, None, 1).await.map_err(rpc_error::not_kept)?;
+        if known.is_empty() { Err(problem("cwd", "is not the directory of a session")) } else { Ok(()) }
     }
 
     /// Returns an error if this client is confined and the record is its user's.

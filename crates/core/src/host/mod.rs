@@ -25,10 +25,11 @@ pub use process::import::{import_alone, import_archive_alone};
 pub use process::run::{HostSetup, RunError, run};
 pub use session::queue::open_prompts;
 pub use session::title::title;
+pub use session::turn_reply::turn_reply;
 
 use crate::acp::agent::CallError;
 use crate::engine::{Engine, ResponderRequest, SessionError};
-use crate::model::{McpServer, RecordId, SpendingLimits, Timestamp};
+use crate::model::{AbsolutePath, McpServer, RecordId, SpendingLimits, Timestamp};
 use crate::store::Store;
 use crate::wire::{self, InboundStream, Peer};
 
@@ -47,12 +48,16 @@ use session::turn_owners::TurnOwners;
 pub(crate) type ServerFile =
     Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
+/// The MCP servers that the program itself provides for a session in this directory. They are restored by their names.
+pub(crate) type OwnServers = Arc<dyn Fn(&AbsolutePath) -> Vec<McpServer> + Send + Sync>;
+
 /// Reads from the configuration what turns and sessions may use.
 pub(crate) type UsageLimits = Arc<dyn Fn() -> SpendingLimits + Send + Sync>;
 
 /// What the host reads from the user's configuration when it needs it.
 struct ConfigurationReader {
     server_file: ServerFile,
+    own_servers: OwnServers,
     /// No program that an agent started exceeds these limits.
     usage_limits: UsageLimits,
 }
@@ -62,6 +67,7 @@ impl Default for ConfigurationReader {
     fn default() -> Self {
         Self {
             server_file: Arc::new(|_, _, _| Ok(Vec::new())),
+            own_servers: Arc::new(|_| Vec::new()),
             usage_limits: Arc::new(SpendingLimits::default),
         }
     }

@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::connection::access::UserAction;
 use super::session::{create, delete, list, load, prompt, set_config, turn_owners};
 use crate::protocol::acpx_meta::{read_params, record_of};
-use crate::protocol::meta::REMOTE_CLIENT;
+use crate::protocol::meta::{AccessScope, REMOTE_CLIENT};
 use crate::protocol::rpc_error;
 
 impl AgentService for Connection {
@@ -35,30 +35,38 @@ impl AgentService for Connection {
     }
 
     async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         self.log_in(&call, &request, &link).await
     }
 
     async fn logout(&self, extras: CallExtras) -> Result<(), CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         self.log_out(&extras).await
     }
 
     async fn set(&self, call: SetCall, link: ClientLink) -> Result<String, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         set_config::set(self, &call, &link).await
     }
 
     async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         set_config::stop_tool(self, call).await
     }
 
     async fn cancel_turns(&self, session: AcpSessionId, extras: CallExtras, _link: ClientLink) {
-        turn_owners::cancel_for_client(self, record_of(&session), &extras).await;
+        if self.access.check_scope(AccessScope::Full).is_ok() {
+            turn_owners::cancel_for_client(self, record_of(&session), &extras).await;
+        }
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         create::create(self, call, &link).await
     }
 
     async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         create::fork(self, call, &link).await
     }
 
@@ -88,6 +96,7 @@ impl AgentService for Connection {
         cancellation: Cancellation,
         link: TurnLink,
     ) -> Result<PromptReply, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         prompt::run_turn(self, call, cancellation, &link).await
     }
 
@@ -98,7 +107,7 @@ impl AgentService for Connection {
     /// Detaches the client. The last client to detach frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
-        if self.attachments.detach(&record).await.is_none() {
+        if self.attachments.detach(&record).await.is_none() || self.access.only_reads() {
             return Ok(());
         }
         // A program that an agent started may not delete a session of its user.
@@ -121,6 +130,7 @@ impl AgentService for Connection {
 
     /// Deletes the record for all clients: others that use it get an unknown-session error.
     async fn delete_session(&self, session: AcpSessionId, extras: CallExtras) -> Result<Meta, CallError> {
+        self.access.check_scope(AccessScope::Full)?;
         delete::delete(self, &session, &extras).await
     }
 

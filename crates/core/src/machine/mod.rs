@@ -64,7 +64,7 @@ pub(crate) struct SessionMachine {
 /// How far the conversation has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct ConversationProgress {
-    /// Whether an agent ever answered a prompt of this record.
+    /// Whether an agent ever answered a prompt of this record, or of the conversation that it adopted.
     is_answered: bool,
     /// Whether the current ACP session may have received a prompt, so that losing it is announced. It has not if acpx
     /// created it and sent it none.
@@ -161,7 +161,7 @@ impl SessionMachine {
             lineage: Some(record.lineage.clone()),
             turns: TurnQueue::after(record.last_turn),
             progress: ConversationProgress {
-                is_answered: record.answered_turns > 0,
+                is_answered: record.answered_turns > 0 || record.is_adopted(),
                 is_prompted: record.last_turn.is_some(),
                 last_message_at: None,
                 has_user_title: record.info.user_title.is_some(),

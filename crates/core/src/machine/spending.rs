@@ -3,6 +3,8 @@
 //! The cost of a turn is known while it runs, from the total that the agent reports. Its tokens are known at its end;
 //! until then, the size of the context is the fewest tokens it can have used.
 
+use std::sync::Arc;
+
 use crate::model::{CostCounter, Fact, LimitReached, Money, SessionUsage, Spending, Turn, TurnLimits};
 
 /// What the session has used.
@@ -13,15 +15,16 @@ pub(super) struct SpendingMeter {
     spent: Spending,
     /// Whether the agent has reported the size of its context.
     has_context: bool,
-    /// Limits that cannot be enforced with this agent are reported once.
-    noted: UnenforcedLimits,
+    /// The limits that were reported as not enforced, each once.
+    noted: Vec<LimitKind>,
 }
 
-/// The limits that were reported as not enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct UnenforcedLimits {
-    cost: bool,
-    tokens: bool,
+/// What a limit is set for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum LimitKind {
+    /// The cost in this currency.
+    Cost(Arc<str>),
+    Tokens,
 }
 
 impl SpendingMeter {
@@ -57,27 +60,30 @@ impl SpendingMeter {
     /// The limits of an answered turn that cannot be enforced and were not reported yet.
     pub(super) fn unenforced(&mut self, turn: &Turn) -> Vec<Fact> {
         let limits = &turn.limits.spending;
-        let other = limits
-            .costs()
-            .find(|limit| turn.cost.as_ref().is_none_or(|cost: &Money| cost.currency != limit.currency));
-        let cost = other.filter(|_| !self.noted.cost).map(|limit| match &turn.cost {
-            None => "the agent reports no cost".to_owned(),
-            Some(cost) => {
-                format!(
-                    "the agent reports its cost in {}, and the limit is in {}",
-                    cost.currency, limit.currency
-                )
+        let costs = limits.costs().filter_map(|limit| {
+            let kind = || LimitKind::Cost(Arc::clone(&limit.currency));
+            match &turn.cost {
+                None => Some((kind(), "the agent reports no cost".to_owned())),
+                Some(cost) if cost.currency == limit.currency => None,
+                Some(Money { currency, .. }) => {
+                    let limit = &limit.currency;
+                    let reason =
+                        format!("the agent reports its cost in {currency}, and the limit is in {limit}");
+                    Some((kind(), reason))
+                }
             }
         });
         let is_unknown = limits.has_tokens() && !self.has_context && turn.tokens().total().is_none();
-        let tokens = (is_unknown && !self.noted.tokens).then(|| "the agent reports no tokens".to_owned());
-        self.noted.cost |= cost.is_some();
-        self.noted.tokens |= tokens.is_some();
-        let fact =
-            |limit: &str, reason| Fact::LimitNotEnforced { turn: turn.id.0, limit: limit.to_owned(), reason };
-        cost.map(|reason| fact("cost", reason))
-            .into_iter()
-            .chain(tokens.map(|reason| fact("tokens", reason)))
-            .collect()
+        let tokens = is_unknown.then(|| (LimitKind::Tokens, "the agent reports no tokens".to_owned()));
+        let mut facts = Vec::new();
+        for (kind, reason) in costs.chain(tokens) {
+            if self.noted.contains(&kind) {
+                continue;
+            }
+            let limit = if kind == LimitKind::Tokens { "tokens" } else { "cost" }.to_owned();
+            facts.push(Fact::LimitNotEnforced { turn: turn.id.0, limit, reason });
+            self.noted.push(kind);
+        }
+        facts
     }
 }

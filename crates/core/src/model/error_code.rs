@@ -252,6 +252,13 @@ error_codes! {
         => "use the program that wrote it, or a newer acpx; nothing was imported";
     ImportDirectory "IMPORT_DIRECTORY" Runtime
         => "name the sessions directory of npm acpx, usually ~/.acpx/sessions";
+    IndexFailed "INDEX_FAILED" Runtime
+        => "make room on its disk, or create the index again: acpx index rebuild; no conversation is affected";
+    NoSink "NO_SINK" Usage => "acpx notify status names the sinks that config.json has under notify";
+    NotificationFailed "NOTIFICATION_FAILED" Runtime
+        => "check the sink's entry under notify in config.json, and that its receiver is there";
+    TranscriptNotRead "TRANSCRIPT_NOT_READ" Runtime
+        => "check that the file exists and is yours; acpx doctor names the transcripts that cannot be read";
     LeaseLost "LEASE_LOST" Runtime => "the other host continues the session";
     LineageRewritten "LINEAGE_REWRITTEN" Runtime;
     RecordExists "RECORD_EXISTS" Runtime;
@@ -317,6 +324,8 @@ error_codes! {
     PublicAddress "PUBLIC_ADDRESS" Usage;
     Runtime "RUNTIME" Runtime;
     Signalled "SIGNALLED" Interrupted;
+    PrivateUnusable "PRIVATE_UNUSABLE" Runtime
+        => "correct private.json in the home; until then acpx mcp shows no session";
     System "SYSTEM" Runtime;
     TlsUnusable "TLS_UNUSABLE" Runtime => "give a certificate chain and its key in PEM";
     TokensUnusable "TOKENS_UNUSABLE" Runtime;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AcpSessionId, ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, Seq, Timestamp,
-    TurnId, Update,
+    TurnId, Update, sha256_hex,
 };
 
 /// How many bytes of a prompt are stored, without white space.
@@ -22,6 +22,8 @@ const PROMPT_BYTES: usize = 16 * 1024;
 const REPLY_BYTES: usize = 1024;
 /// How many messages of a reply can still be changed by their ids: the last ones.
 const OPEN_MESSAGES: usize = 16;
+/// The longest message id that is stored as the agent sent it.
+const ID_BYTES: usize = 256;
 /// After how many events a checkpoint is due. A crash loses no more than these, and the next start folds them again.
 const CHECKPOINT_EVENTS: usize = 1024;
 
@@ -385,7 +387,7 @@ impl ExchangeFold {
 
     fn has_user_message(&self, lineage: LineageIndex, id: &str) -> bool {
         let user = self.state.current.as_ref().and_then(|parts| parts.user.as_ref());
-        user.is_some_and(|key| key.lineage == lineage.0 && *key.id == *id)
+        user.is_some_and(|key| *key == AgentMessageKey::new(lineage, id))
     }
 
     /// Begins an exchange. A prompt made outside acpx has no turn of ours: the agent replayed it, so the agent has it.
@@ -441,8 +443,14 @@ impl ExchangeFold {
 
 impl AgentMessageKey {
     fn new(lineage: LineageIndex, id: &str) -> Self {
-        Self { lineage: lineage.0, id: id.into() }
+        let id = if id.len() <= ID_BYTES { id.into() } else { digest(id).into() };
+        Self { lineage: lineage.0, id }
     }
+}
+
+/// A short name for a long id.
+fn digest(id: &str) -> String {
+    format!("sha256:{}", sha256_hex(id.as_bytes()))
 }
 
 impl ExchangeParts {

@@ -2,7 +2,7 @@
 //! a value, because any value may be a secret.
 
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// A value and its path from the top of the document.
 #[derive(Debug, Clone)]
@@ -19,16 +19,16 @@ pub struct JsonMembers<'a> {
     members: &'a Map<String, Value>,
 }
 
-/// A value of the wrong kind for its member.
+/// A wrong value of a member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} must be {expected}; found {found}")]
+#[error("{path} must be {expected}{}", .found.map(|found| format!("; found {found}")).unwrap_or_default())]
 pub struct WrongMember {
     /// The path, or the name of the document.
     pub path: String,
-    /// The expected kind.
+    /// The expected kind, or the possible values.
     pub expected: String,
-    /// The kind of the value.
-    pub found: &'static str,
+    /// The kind of the value, if that is what is wrong with it.
+    pub found: Option<&'static str>,
 }
 
 impl<'a> JsonNode<'a> {
@@ -44,8 +44,13 @@ impl<'a> JsonNode<'a> {
 
     /// The error for a value of the wrong kind.
     pub fn wrong(&self, expected: &str) -> WrongMember {
+        WrongMember { found: Some(kind(self.value)), ..self.wrong_content(expected) }
+    }
+
+    /// The error for a value of the right kind that is not among the possible ones.
+    pub fn wrong_content(&self, expected: &str) -> WrongMember {
         let path = if self.path.is_empty() { self.document } else { &self.path };
-        WrongMember { path: path.to_owned(), expected: expected.to_owned(), found: kind(self.value) }
+        WrongMember { path: path.to_owned(), expected: expected.to_owned(), found: None }
     }
 
     /// A string.
@@ -71,7 +76,18 @@ impl<'a> JsonNode<'a> {
 
     /// A string that `parse` accepts.
     pub fn parsed<T>(&self, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, WrongMember> {
-        self.value.as_str().and_then(parse).ok_or_else(|| self.wrong(expected))
+        let text = self.value.as_str().ok_or_else(|| self.wrong(expected))?;
+        parse(text).ok_or_else(|| self.wrong_content(expected))
+    }
+
+    /// A number that `read` accepts.
+    pub fn number<T>(
+        &self,
+        expected: &str,
+        read: impl FnOnce(&Number) -> Option<T>,
+    ) -> Result<T, WrongMember> {
+        let Value::Number(number) = self.value else { return Err(self.wrong(expected)) };
+        read(number).ok_or_else(|| self.wrong_content(expected))
     }
 
     /// The elements of an array.

@@ -32,6 +32,7 @@ mod agent;
 mod alignment;
 mod command_line;
 mod conversation;
+mod digest;
 mod error_code;
 mod event;
 mod exchanges;
@@ -42,6 +43,7 @@ mod lineage;
 mod login;
 mod mcp;
 mod memory;
+mod notification;
 mod path;
 mod policy;
 mod process;
@@ -65,6 +67,7 @@ pub(crate) use alignment::{Alignment, Exchange, LateStep, ReplayStep};
 pub use command_line::{UnterminatedQuote, split_command_line};
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, ConversationMessage, Entry, ToolCall};
+pub use digest::{hex, hmac_sha256_hex, sha256_hex};
 pub use error_code::{ErrorClass, ErrorCode};
 pub use event::{
     ClientName, Direction, EndedProcess, Event, EventKind, Fact, FactError, HistoryExtent, PromptRetry,
@@ -88,6 +91,9 @@ pub use login::{
 };
 pub use mcp::{McpServer, McpServerRef, McpTransport, NamedValue};
 pub use memory::AgentMemory;
+pub use notification::{
+    DeliveryOutcome, Notification, NotificationEvent, NotificationKind, QueuedNotification, SinkStatus,
+};
 pub use path::{AbsolutePath, DirectoryNameKind, DirectoryNames, PathProblem};
 pub use policy::{
     Decision, PermissionMode, PermissionPolicy, Permit, Ruling, ToolKind, ToolPolicy, ToolUse,

@@ -99,6 +99,12 @@ impl Record {
         (is_adopted && self.last_turn.is_none()).then_some(self.updated_at)
     }
 
+    /// Whether it begins with a conversation that the agent had outside acpx.
+    pub fn is_adopted(&self) -> bool {
+        let is_adopted = self.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Adopted);
+        is_adopted && self.last_seq.is_some()
+    }
+
     /// Whether an ACP client created it and no client has ever prompted it. Records created by a shell have a scope,
     /// and adopted, imported or forked ones have a conversation.
     pub fn is_unprompted(&self) -> bool {

@@ -74,6 +74,17 @@ impl Secrets {
         self
     }
 
+    /// These and the initially known values of others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        for other in others.given {
+            if !self.knows(&other.value) {
+                self.given.push(other);
+            }
+        }
+        self
+    }
+
     fn give(&mut self, value: &str) {
         if !self.knows(value) {
             self.given.extend(Secret::new(value));

@@ -58,6 +58,12 @@ impl SetupOptions {
         *self == Self::default()
     }
 
+    /// Only the options that withhold a service from the agent. They give it nothing, so any client may set them.
+    #[must_use]
+    pub(crate) fn only_restrictions(self) -> Self {
+        Self { no_fs: self.no_fs, no_terminal: self.no_terminal, ..Self::default() }
+    }
+
     /// The members of `_meta` that carry the options to the agent, each as a path and a JSON value. claude-agent-acp
     /// reads them there, and so does npm acpx's convention.
     pub(crate) fn meta_members(&self) -> Vec<(&'static [&'static str], String)> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AbsolutePath, SessionIdentity};
+use crate::model::{AbsolutePath, SessionIdentity, SessionName};
 
 /// Looks up the name of an agent by its command line.
 pub(crate) type AgentNames = fn(&[String]) -> Option<String>;
@@ -103,7 +103,10 @@ pub struct ArchiveParams {
     pub cwd: AbsolutePath,
     /// The session's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+    pub name: Option<SessionName>,
+    /// The id of the new record, if the archive was made from a native transcript: that of the agent's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_session_id: Option<String>,
 }
 
 /// The result of `_acpx/import_archive`.

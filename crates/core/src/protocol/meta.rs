@@ -24,14 +24,15 @@ pub use forgotten_settings::ForgottenMeta;
 pub use turn_terms::TurnTermsMeta;
 pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 
-/// The supported versions of the protocol between our clients and a host. Version 2 added remote clients.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 2 };
+/// The supported versions of the protocol between our clients and a host. Version 2 added remote clients, version 3
+/// their scopes and the page.
+pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 3 };
 
 /// The request with which a server announces a remote client.
 pub(crate) const REMOTE_CLIENT: &str = "_acpx/elsewhere";
 
 /// The versions in which a host can restrict a remote client.
-pub(crate) const REMOTE_CLIENT_PROTOCOL: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
+pub(crate) const REMOTE_CLIENT_PROTOCOL: ProtocolRange = ProtocolRange { oldest: 3, ..PROTOCOL };
 
 /// A range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,6 +150,68 @@ pub struct RemoteClientMeta {
     /// Whether it may send unknown params and `_meta` through to its agent.
     #[serde(rename = "besides", skip_serializing_if = "is_false")]
     pub extra_params: bool,
+    /// What it may do with sessions.
+    #[serde(skip_serializing_if = "AccessScope::is_full")]
+    pub scope: AccessScope,
+    /// Set for the page: it sees the records of all agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<PageMeta>,
+}
+
+/// What a remote client may do with the sessions that it sees.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessScope {
+    /// Everything that a remote client may do.
+    #[default]
+    Full,
+    /// Read sessions, and answer permission requests and forms.
+    Answer,
+    /// Read sessions.
+    Read,
+}
+
+impl AccessScope {
+    /// Its word in JSON and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Answer => "answer",
+            Self::Read => "read",
+        }
+    }
+
+    /// Whether a client with this scope may do what needs the other one.
+    pub(crate) fn includes(self, needed: Self) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Answer => needed != Self::Full,
+            Self::Read => needed == Self::Read,
+        }
+    }
+
+    /// Whether it permits everything that a remote client may do.
+    pub fn is_full(&self) -> bool {
+        *self == Self::Full
+    }
+}
+
+/// What a server declares about the page.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PageMeta {
+    /// The agents of new sessions. The page names one of them by its name.
+    pub agents: Vec<AgentMeta>,
+    /// The configuration file with the MCP servers of new sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_source: Option<String>,
+}
+
+impl PageMeta {
+    /// The agent of this name.
+    pub(crate) fn agent(&self, name: &str) -> Option<AgentMeta> {
+        self.agents.iter().find(|agent| agent.name.as_deref() == Some(name)).cloned()
+    }
 }
 
 /// In `session/new`.
@@ -291,7 +354,8 @@ pub struct AgentMeta {
     /// Its name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The program and its arguments.
+    /// The program and its arguments. The page leaves them out.
+    #[serde(default)]
     pub argv: Vec<String>,
     /// The newest protocol version to negotiate; absent for version 1, or for the session's stored version.
     #[serde(default, skip_serializing_if = "Option::is_none")]

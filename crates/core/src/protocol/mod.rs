@@ -11,6 +11,7 @@ pub(crate) mod pending_requests;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod rpc_error;
+pub(crate) mod sessions;
 pub(crate) mod watched_event;
 
 pub use host_error::HostError;

@@ -12,7 +12,13 @@ pub struct PendingParams {
     /// The record whose requests are listed; absent for all records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Whether to send the list again after each change.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub subscribe: bool,
 }
+
+/// The notification of the changed list of pending requests.
+pub(crate) const PENDING_CHANGED: &str = "_acpx/pending/changed";
 
 /// The result of `_acpx/pending`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::Timestamp;
+
 /// The params of `_acpx/prune`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -11,6 +13,9 @@ pub struct PruneParams {
     /// Whether to delete open ones too.
     #[serde(default)]
     pub include_open: bool,
+    /// A record that was used or closed after this time stays, because it has changed since it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchanged_since: Option<Timestamp>,
 }
 
 /// The result of `_acpx/prune`.
@@ -41,4 +46,6 @@ pub enum PruneSkip {
     Busy,
     /// It is open, and only closed ones were meant.
     Open,
+    /// It was used or closed since it was chosen.
+    Changed,
 }

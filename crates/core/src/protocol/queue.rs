@@ -1,6 +1,7 @@
 //! The params and results of `_acpx/queue`, `_acpx/queue/drop` and `_acpx/cancel`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::acp::prompt_words;
 use crate::model::{Record, SessionIdentity, Turn, TurnState};
@@ -15,6 +16,9 @@ pub struct QueueParams {
     /// The record whose queued prompts are listed; absent for all records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Whether the prompts are listed with their content.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 /// The result of `_acpx/queue`.
@@ -47,6 +51,9 @@ pub struct QueuedPromptMeta {
     pub queued_at: String,
     /// The first line of its text, at most 200 characters.
     pub text: String,
+    /// Its content blocks, if they were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Value>,
 }
 
 impl QueuedPromptMeta {
@@ -63,8 +70,14 @@ impl QueuedPromptMeta {
             cwd: record.cwd.to_string(),
             queued_at: turn.queued_at.to_string(),
             text: first_line(&prompt_words(&turn.prompt)),
+            content: None,
         };
         (1..).zip(queued).map(prompt).collect()
+    }
+
+    /// Adds its content blocks.
+    pub(crate) fn add_content(&mut self, turn: &Turn) {
+        self.content = serde_json::from_str(&turn.prompt).ok();
     }
 }
 

@@ -17,7 +17,7 @@ use crate::wire::json;
 
 use super::HostError;
 use super::acpx_meta::client_session;
-use super::meta::TurnMeta;
+use super::meta::{AccessScope, TurnMeta};
 use super::pending_requests::{AnswerProblem, OptionMeta};
 
 /// The object under `acpx` in an error's data.
@@ -255,6 +255,18 @@ pub(crate) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
 pub(crate) fn not_allowed(what: &str) -> CallError {
     let fault = ErrorMeta::of_code(ErrorCode::NotAllowed);
     forwarded(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
+}
+
+/// A remote client requests what its scope does not include.
+pub(crate) fn out_of_scope(scope: AccessScope) -> CallError {
+    let may = match scope {
+        AccessScope::Full => "use sessions",
+        AccessScope::Answer => "read sessions and answer requests",
+        AccessScope::Read => "read sessions",
+    };
+    let hint = "sign the device in again with a wider scope, or use another token";
+    let fault = ErrorMeta::new(ErrorCode::NotAllowed, Some(hint));
+    forwarded(RpcError::INVALID_REQUEST, format!("this client may only {may}"), fault)
 }
 
 /// No pending request has this id.

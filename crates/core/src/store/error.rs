@@ -176,6 +176,11 @@ impl StoreError {
 
     /// What the user can do next.
     pub fn hint(&self) -> Option<&'static str> {
-        self.code().hint()
+        match self {
+            Self::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("nothing is stored there yet: the first session creates it")
+            }
+            _ => self.code().hint(),
+        }
     }
 }

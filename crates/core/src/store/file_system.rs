@@ -47,7 +47,7 @@ pub fn make_private_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Syncs the directory entry of a file or directory.
-pub(super) fn sync_entry(path: &Path) -> io::Result<()> {
+pub fn sync_entry(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     // A path of one component is in the current directory.
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::query::{EventPage, short_id};
 use super::{
-    Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, Store, StoreError,
-    StoreFuture,
+    Append, Change, Durability, Lease, MAX_NOTIFICATIONS, OpenTurns, RecordFilter, ScopeQuery, SessionOwner,
+    Store, StoreError, StoreFuture,
 };
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event, ExchangeCheckpoint,
-    HostId, Lifecycle, Record, RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, Spending,
-    Timestamp, Turn, TurnId, TurnState,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, DeliveryOutcome, Event,
+    ExchangeCheckpoint, HostId, Lifecycle, Notification, QueuedNotification, Record, RecordId,
+    RecordSettings, RequestId, Scope, Seq, SessionInfo, SinkStatus, Spending, Timestamp, Turn, TurnId,
+    TurnState,
 };
 use crate::store::progress::RecordProgress;
 use crate::sync::Lock;
@@ -22,6 +23,8 @@ pub struct MemoryStore {
     records: Lock<Records>,
     /// The last `initialize` responses, by command line.
     answers: Lock<HashMap<Vec<String>, AgentAnswer>>,
+    /// How the sinks of notifications are doing, by name.
+    sinks: Lock<BTreeMap<String, SinkStatus>>,
 }
 
 type Records = BTreeMap<RecordId, MemoryRecord>;
@@ -36,6 +39,8 @@ struct MemoryRecord {
     turns: BTreeMap<TurnId, Turn>,
     requests: HashMap<RequestId, TurnId>,
     exchanges: Option<ExchangeCheckpoint>,
+    /// The notifications about it, by the event's id and the sink.
+    notifications: BTreeMap<(String, String), QueuedNotification>,
 }
 
 impl MemoryStore {
@@ -46,6 +51,28 @@ impl MemoryStore {
 
     fn read<T>(&self, id: RecordId, answer: impl FnOnce(&MemoryRecord) -> T) -> Result<T, StoreError> {
         self.records.lock().get(&id).map(answer).ok_or(StoreError::NoRecord(id))
+    }
+
+    /// Drops what is too much in the queue of each sink, and counts it.
+    fn drop_oldest_notifications(&self, stored: &mut Records) {
+        let queued = stored.values().flat_map(|found| found.notifications.values());
+        let mut sinks: BTreeMap<String, Vec<(Timestamp, String)>> = BTreeMap::new();
+        for QueuedNotification { sink, at, id, .. } in queued {
+            sinks.entry(sink.clone()).or_default().push((*at, id.clone()));
+        }
+        for (sink, mut ids) in sinks {
+            ids.sort();
+            let excess = ids.len().saturating_sub(MAX_NOTIFICATIONS);
+            for (_, id) in ids.drain(..excess) {
+                let key = (id, sink.clone());
+                for found in stored.values_mut() {
+                    found.notifications.remove(&key);
+                }
+            }
+            if excess > 0 {
+                self.sinks.lock().entry(sink).or_default().dropped += excess as u64;
+            }
+        }
     }
 }
 
@@ -70,10 +97,12 @@ impl Store for MemoryStore {
                 turns: BTreeMap::new(),
                 requests: HashMap::new(),
                 exchanges: None,
+                notifications: BTreeMap::new(),
             };
             let draft = RecordDraft::check(&stored, &new, changes)?;
             draft.write(&mut new);
             stored.insert(id.clone(), new);
+            self.drop_oldest_notifications(&mut stored);
             Ok(Lease { record: id, generation })
         })
     }
@@ -92,7 +121,12 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, _durability: Durability) -> StoreFuture<'_, ()> {
-        Box::pin(async move { append(&mut self.records.lock(), Append { lease, changes }) })
+        Box::pin(async move {
+            let mut stored = self.records.lock();
+            append(&mut stored, Append { lease, changes })?;
+            self.drop_oldest_notifications(&mut stored);
+            Ok(())
+        })
     }
 
     fn append_both(&self, one: Append, other: Append, _durability: Durability) -> StoreFuture<'_, ()> {
@@ -104,6 +138,7 @@ impl Store for MemoryStore {
             if let (Err(_), Some(before)) = (&written, before) {
                 stored.insert(before.record.id.clone(), before);
             }
+            self.drop_oldest_notifications(&mut stored);
             written
         })
     }
@@ -238,13 +273,21 @@ impl Store for MemoryStore {
                 let rows = record.lineage.rows().iter().filter(|row| sessions.contains(&row.session));
                 rows.map(|row| {
                     let (session, agent) = (row.session.clone(), record.agent.key());
-                    SessionOwner { session, record: record.id.clone(), agent }
+                    let is_deleted = record.lifecycle.is_deleted();
+                    SessionOwner { session, record: record.id.clone(), agent, is_deleted }
                 })
             });
             let mut owned: Vec<_> = owned.collect();
             owned.sort();
             owned.dedup();
             Ok(owned)
+        })
+    }
+
+    fn deleted_records(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            Ok(stored.values().filter(|found| found.record.lifecycle.is_deleted()).count() as u64)
         })
     }
 
@@ -352,9 +395,55 @@ impl Store for MemoryStore {
         })
     }
 
+    fn notifications(&self, sink: String, limit: usize) -> StoreFuture<'_, Vec<QueuedNotification>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let mut waiting: Vec<&QueuedNotification> = queue_of(&stored, &sink).collect();
+            waiting.sort_by_key(|queued| (queued.next_attempt_at, queued.at, &queued.id));
+            Ok(waiting.into_iter().take(limit).cloned().collect())
+        })
+    }
+
+    fn settle_notification(&self, id: String, sink: String, outcome: DeliveryOutcome) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let mut stored = self.records.lock();
+            let key = (id, sink.clone());
+            let Some(found) = stored.values_mut().find(|found| found.notifications.contains_key(&key)) else {
+                return Ok(());
+            };
+            if let DeliveryOutcome::Failed { next_attempt_at, .. } = outcome {
+                if let Some(queued) = found.notifications.get_mut(&key) {
+                    queued.attempts += 1;
+                    queued.next_attempt_at = next_attempt_at;
+                }
+            } else {
+                found.notifications.remove(&key);
+            }
+            self.sinks.lock().entry(sink).or_default().count(&outcome);
+            Ok(())
+        })
+    }
+
+    fn notification_sinks(&self) -> StoreFuture<'_, Vec<SinkStatus>> {
+        Box::pin(async move {
+            let stored = self.records.lock();
+            let mut known = self.sinks.lock().clone();
+            for queued in stored.values().flat_map(|found| found.notifications.values()) {
+                known.entry(queued.sink.clone()).or_default().queued += 1;
+            }
+            Ok(known.into_iter().map(|(sink, status)| SinkStatus { sink, ..status }).collect())
+        })
+    }
+
     fn shrink(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
+}
+
+/// The notifications that wait for a sink.
+fn queue_of<'a>(stored: &'a Records, sink: &'a str) -> impl Iterator<Item = &'a QueuedNotification> {
+    let queued = stored.values().flat_map(|found| found.notifications.values());
+    queued.filter(move |queued| queued.sink == sink)
 }
 
 fn append(stored: &mut Records, append: Append) -> Result<(), StoreError> {
@@ -386,6 +475,7 @@ struct RecordDraft {
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
     exchanges: Vec<ExchangeCheckpoint>,
+    notifications: Vec<Notification>,
     /// The stored conversation is erased.
     erases: bool,
 }
@@ -396,8 +486,8 @@ impl RecordDraft {
         let record = stored.record.clone();
         let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
         let progress = RecordProgress::resume(last_seq, last_turn, answered_turns, updated_at);
-        let (events, turns, exchanges) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut draft = Self { record, progress, events, turns, exchanges, erases: false };
+        let (events, turns, exchanges, notifications) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        let mut draft = Self { record, progress, events, turns, exchanges, notifications, erases: false };
         for change in changes {
             draft.apply(others, stored, change)?;
         }
@@ -450,6 +540,7 @@ impl RecordDraft {
             Change::Settings(settings) => self.record.settings = settings,
             Change::Memory(memory) => self.record.memory = memory,
             Change::Exchanges(checkpoint) => self.exchanges.push(*checkpoint),
+            Change::Notification(notification) => self.notifications.push(notification),
             Change::RestoreError(error) => self.record.restore_error = error,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::LastActivity(at) => self.progress.spoken(at),
@@ -470,6 +561,7 @@ impl RecordDraft {
         self.events = Vec::new();
         self.turns = BTreeMap::new();
         self.exchanges = Vec::new();
+        self.notifications = Vec::new();
         self.erases = true;
     }
 
@@ -493,6 +585,17 @@ impl RecordDraft {
             stored.turns = BTreeMap::new();
             stored.requests = HashMap::new();
             stored.exchanges = None;
+            stored.notifications = BTreeMap::new();
+        }
+        for Notification { at, event, sinks } in self.notifications {
+            let (record, id) = (stored.record.id.clone(), event.id(&stored.record.id));
+            for sink in sinks {
+                let (attempts, next_attempt_at) = (0, at);
+                let (key, record, event) = ((id.clone(), sink.clone()), record.clone(), event.clone());
+                let queued =
+                    QueuedNotification { id: id.clone(), sink, record, at, event, attempts, next_attempt_at };
+                stored.notifications.entry(key).or_insert(queued);
+            }
         }
         for checkpoint in self.exchanges {
             match &mut stored.exchanges {

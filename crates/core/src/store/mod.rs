@@ -11,9 +11,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, Event,
-    ExchangeCheckpoint, HostId, Lifecycle, Lineage, McpServerRef, ProtocolVersion, Record, RecordId,
-    RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage, Spending, Timestamp, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, DeliveryOutcome,
+    Event, ExchangeCheckpoint, HostId, Lifecycle, Lineage, McpServerRef, Notification, ProtocolVersion,
+    QueuedNotification, Record, RecordId, RecordSettings, RequestId, RestoreError, Scope, Seq, SessionUsage,
+    SinkStatus, Spending, Timestamp, Turn, TurnId,
 };
 
 pub mod archive;
@@ -27,14 +28,16 @@ mod sqlite;
 mod usage;
 
 pub use error::StoreError;
-pub use file_system::{make_private_directory, open as open_regular_file, real_path, real_path_or_written};
+pub use file_system::{
+    make_private_directory, open as open_regular_file, real_path, real_path_or_written, sync_entry,
+};
 pub use memory::MemoryStore;
 pub use query::{OpenTurns, RecordFilter, SHORT_ID, ScopeQuery, SessionOwner};
 pub use sqlite::{
     Access, FileSystem, ReadThread, SqliteOptions, SqliteStore, StoreCheck, StoreProblem, StoreProgress,
     StoreVerification,
 };
-pub(crate) use sqlite::{ImportedFile, SqliteFailure};
+pub(crate) use sqlite::{ImportedFile, SqliteFailure, database_uri};
 pub use usage::{UsageGroup, UsageKey, UsageQuery, UsageSum};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
@@ -83,8 +86,8 @@ pub enum Change {
     /// Whether the record is open, closed or deleted. Reopening it while another open record has its scope fails with
     /// [`StoreError::ScopeTaken`]. Closing or deleting it frees its scope at once.
     ///
-    /// Deleting a record erases its conversation in the same step: its events, exchanges, turns, titles, usage, servers, settings
-    /// and agent memory. Its ids, its directory and its agent's last process stay.
+    /// Deleting a record erases its conversation in the same step: its events, exchanges, turns, titles, usage, servers, settings,
+    /// agent memory and queued notifications. Its ids, its directory and its agent's last process stay.
     Lifecycle(Lifecycle),
     /// The scope that a shell finds the record by, or none. A scope that another open record of its directory has
     /// fails with [`StoreError::ScopeTaken`]; a closed record may have it too.
@@ -105,6 +108,9 @@ pub enum Change {
     RestoreError(Option<RestoreError>),
     /// The exchanges that changed up to an event that is stored.
     Exchanges(Box<ExchangeCheckpoint>),
+    /// A notification to queue for its sinks. One that is queued for a sink already stays as it is. A full queue loses
+    /// its oldest notification, which is counted.
+    Notification(Notification),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// The time of the last activity in the record, overriding the changes before it in the same append: for a
@@ -226,6 +232,9 @@ pub trait Store: Send + Sync {
     /// deleted session stays known.
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>>;
 
+    /// How many records are deleted; every deletion adds one.
+    fn deleted_records(&self) -> StoreFuture<'_, u64>;
+
     /// Which of these records were created here after another one, in order of creation. After an unknown record the
     /// result is empty.
     fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>>;
@@ -267,10 +276,23 @@ pub trait Store: Send + Sync {
     /// Stores an agent's `initialize` response, replacing the previous one for its command line.
     fn store_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
 
+    /// Up to `limit` notifications that wait for a sink, the next due first.
+    fn notifications(&self, sink: String, limit: usize) -> StoreFuture<'_, Vec<QueuedNotification>>;
+
+    /// Stores the outcome of an attempt to deliver a notification to a sink. It leaves the queue unless it is tried
+    /// again. Nothing changes if it is no longer queued, because its record was deleted.
+    fn settle_notification(&self, id: String, sink: String, outcome: DeliveryOutcome) -> StoreFuture<'_, ()>;
+
+    /// How every sink is doing that has had a notification, by name.
+    fn notification_sinks(&self) -> StoreFuture<'_, Vec<SinkStatus>>;
+
     /// Returns the space of erased content to the disk, in steps between which other requests are served. Another
     /// process that uses the store may keep some of it.
     fn shrink(&self) -> StoreFuture<'_, ()>;
 }
+
+/// How many notifications may wait for one sink.
+pub const MAX_NOTIFICATIONS: usize = 1000;
 
 /// The most bytes of bodies in one page of events, which bounds a reader's memory.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -43,6 +43,8 @@ pub struct SessionOwner {
     pub record: RecordId,
     /// The key of its agent there.
     pub agent: AgentKey,
+    /// Whether the record is deleted.
+    pub is_deleted: bool,
 }
 
 /// Which open turns a record has.

@@ -8,6 +8,17 @@
 //! A process that an agent starts through a service manager or a terminal multiplexer's server is not recognised: it
 //! has another ancestor and another environment.
 
+use std::path::PathBuf;
+
+/// What is known of the agent that started a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentAncestor {
+    /// The record that it was started for.
+    pub record: Option<String>,
+    /// The directory that it works in now.
+    pub cwd: Option<PathBuf>,
+}
+
 /// Whether a process descends from an agent of this process, or from one that carries a tag of this home.
 ///
 /// A process that cannot be inspected counts as one: it has exited, or it hides. Always false on systems other than
@@ -22,6 +33,28 @@ pub fn is_inside(pid: u32, home: &str) -> bool {
 #[cfg(target_os = "linux")]
 pub fn is_below(pid: u32, holder: u32) -> bool {
     descends(pid, holder, super::stat::Stat::of, |_| false)
+}
+
+/// The agent that started a process: the outermost ancestor that carries a tag of the home, or that this holder of
+/// agents started. `None` if there is none. Always `None` on systems other than Linux.
+#[cfg(target_os = "linux")]
+pub fn agent_above(pid: u32, home: &str, holder: Option<u32>) -> Option<AgentAncestor> {
+    use super::marks::Marks;
+    let (mut process, mut agent) = (super::stat::Stat::of(pid)?, None);
+    for _ in 0..STEPS {
+        let is_held = holder == Some(process.parent);
+        if is_held || Marks::of(process.pid).tag.is_some_and(|tag| tag.home == home) {
+            agent = Some(process.pid);
+        }
+        match super::stat::Stat::of(process.parent) {
+            Some(parent) if !is_held && parent.started <= process.started => process = parent,
+            _ => break,
+        }
+    }
+    agent.map(|pid| AgentAncestor {
+        record: Marks::of(pid).record,
+        cwd: std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+    })
 }
 
 /// Follows the ancestors of a process until one proves descent or there are no more.
@@ -65,6 +98,12 @@ const STEPS: usize = 1024;
 #[cfg(not(target_os = "linux"))]
 pub fn is_inside(_: u32, _: &str) -> bool {
     false
+}
+
+/// Always none: this system does not report descent.
+#[cfg(not(target_os = "linux"))]
+pub fn agent_above(_: u32, _: &str, _: Option<u32>) -> Option<AgentAncestor> {
+    None
 }
 
 /// Always false: this system does not report descent.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::model::{is_secret_name, token_of_variable};
+use crate::model::{Secrets, is_secret_name, token_of_variable};
 
 /// The complete environment an agent is started with, except for the [`Tag`](super::Tag). Nothing is inherited, and
 /// `Debug` prints only names.
@@ -52,6 +52,12 @@ impl Environment {
     pub(crate) fn is_secret(&self, name: &OsStr) -> bool {
         let is_in = |names: &[OsString]| names.iter().any(|known| known == name);
         is_in(&self.marked) || (!is_in(&self.plain) && name.to_str().is_some_and(is_secret_name))
+    }
+
+    /// The values of the secret variables, to mask them in texts.
+    pub fn secrets(&self) -> Secrets {
+        let variables = self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+        Secrets::default().with_variables(variables, |name| self.is_secret(name))
     }
 
     /// Variables that are secrets only by name and whose values are absolute paths, with those paths. The caller must

@@ -27,7 +27,7 @@ mod tag;
 mod terminal;
 mod termination;
 
-pub use ancestry::{is_below, is_inside};
+pub use ancestry::{AgentAncestor, agent_above, is_below, is_inside};
 pub use environment::Environment;
 pub(crate) use files::{FileError, LineRange, Root, RootedPath, Roots};
 pub use marks::{HOST_VARIABLE, KEEP_VARIABLE, RECORD_VARIABLE};

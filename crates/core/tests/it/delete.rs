@@ -470,3 +470,29 @@ async fn turn_in_a_session_that_another_client_deletes_is_cancelled() {
     bench.is_gone(session.record_id()).await;
     bench.host.shut_down().await;
 }
+
+#[tokio::test]
+async fn prune_keeps_open_changed_and_busy_records_and_reports_why() {
+    let bench = Bench::new();
+    let (_, command) = bench.agent(&busy(&json!({}), Script::hang));
+    let mut client = bench.client().await;
+    let made = ask(&mut client, "session/new", &bench.new_params(&command)).await;
+    let record = made["sessionId"].as_str().unwrap();
+    let kept = |reason: &str| json!({ "pruned": [], "skipped": [{ "sessionId": record, "reason": reason }] });
+    let closed = json!({ "sessionIds": [record] });
+    assert_eq!(ask(&mut client, "_acpx/prune", &closed).await, kept("open"));
+    let unchanged =
+        json!({ "sessionIds": [record], "includeOpen": true, "unchangedSince": "2020-01-01T00:00:00Z" });
+    assert_eq!(ask(&mut client, "_acpx/prune", &unchanged).await, kept("changed"));
+    let id = RecordId::new(record).unwrap();
+    let session = bench.engine.attach(&id, &RestoreSession::new(Environment::default())).await.unwrap();
+    client.request("session/prompt", &prompt_params(record)).await.unwrap();
+    until_busy(&session).await;
+    let any = json!({ "sessionIds": [record], "includeOpen": true });
+    let mut other = bench.client().await;
+    assert_eq!(ask(&mut other, "_acpx/prune", &any).await, kept("busy"));
+    ask(&mut other, "_acpx/close", &json!({ "sessionId": record })).await;
+    assert_eq!(ask(&mut other, "_acpx/prune", &closed).await, json!({ "pruned": [record], "skipped": [] }));
+    bench.is_gone(&id).await;
+    bench.host.shut_down().await;
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// Where the types are that cross the socket.
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "crates/core/src/model/ids.rs",
     "crates/core/src/protocol/meta.rs",
     "crates/core/src/protocol/meta/forgotten_settings.rs",
@@ -17,6 +17,7 @@ const FILES: [&str; 11] = [
     "crates/core/src/protocol/pending_requests.rs",
     "crates/core/src/protocol/prune.rs",
     "crates/core/src/protocol/queue.rs",
+    "crates/core/src/protocol/sessions.rs",
 ];
 
 /// The members of every type that crosses the socket, as they are written there. What is flattened is a type of

@@ -3,6 +3,7 @@
 
 mod delete;
 mod equivalence;
+mod notifications;
 pub(crate) mod samples;
 mod scopes;
 mod settings;
@@ -27,6 +28,11 @@ use self::samples::{
 use self::delete::{
     deleted_record_is_in_no_list_and_read_only_by_id, events_of_a_deleted_record_are_erased_and_no_others,
     process_of_a_deleted_record_is_still_listed, scope_lookup_finds_no_deleted_record_and_its_scope_is_free,
+};
+use self::notifications::{
+    full_queue_of_a_sink_drops_its_oldest_notifications, notification_is_queued_once_for_each_sink,
+    notification_of_a_refused_append_is_not_queued, notifications_of_a_deleted_record_are_erased,
+    settled_notification_leaves_the_queue_unless_it_is_tried_again,
 };
 use self::scopes::{
     a_scope_is_given_changed_and_taken_away, last_agent_run_is_stored_and_runs_without_end_are_listed,
@@ -108,6 +114,11 @@ promises! {
     process_of_a_deleted_record_is_still_listed,
     events_of_a_deleted_record_are_erased_and_no_others,
     last_initialize_answer_of_a_command_is_stored_with_its_program,
+    notification_is_queued_once_for_each_sink,
+    notification_of_a_refused_append_is_not_queued,
+    settled_notification_leaves_the_queue_unless_it_is_tried_again,
+    full_queue_of_a_sink_drops_its_oldest_notifications,
+    notifications_of_a_deleted_record_are_erased,
 }
 
 type AnyStore = Arc<dyn Store>;

@@ -114,7 +114,7 @@ fn store_file_has_its_application_id() {
     let file = Connection::open(&path).unwrap();
     let pragma = |name| file.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap();
     let found = ["application_id", "user_version", "page_size", "auto_vacuum", "journal_mode"].map(pragma);
-    let expected = [0x6163_7078, 12, 4096, 2].map(Value::Integer);
+    let expected = [0x6163_7078, 13, 4096, 2].map(Value::Integer);
     assert_eq!(found[..4], expected);
     assert_eq!(found[4], Value::Text("wal".to_owned()));
 }
@@ -392,13 +392,13 @@ async fn a_newer_file_is_read_and_not_written() {
     let (expected, expected_events) = filled(&path, 30).await;
     let newer = Connection::open(&path).unwrap();
     let change = "ALTER TABLE records ADD COLUMN mood TEXT; ALTER TABLE events ADD COLUMN weight INTEGER; \
-                  CREATE TABLE moods (mood TEXT); PRAGMA user_version = 13;";
+                  CREATE TABLE moods (mood TEXT); PRAGMA user_version = 14;";
     newer.execute_batch(change).unwrap();
     drop(newer);
     let before = fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path, Access::ReadWrite).unwrap_err();
     let said =
-        format!("the store {} was written by a newer acpx (format 13, this one writes 12)", path.display());
+        format!("the store {} was written by a newer acpx (format 14, this one writes 13)", path.display());
     assert_eq!(refused.to_string(), said);
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
     let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();

@@ -6,10 +6,12 @@
 
 mod agent;
 mod configuration;
+mod notifications;
 mod path;
 mod servers;
 mod session;
 mod system;
+mod transcripts;
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -40,6 +42,10 @@ pub(super) fn run(options: &CliOptions, config: &LazyConfig) -> Result<ExitCode,
         block_on(async {
             let configured = read.as_ref().ok().map(|config| McpFile::of(config));
             system::look(options.flags.cwd.as_deref(), read, &mut report).await?;
+            if let Ok(settings) = CommandSettings::without_start(options, known) {
+                transcripts::look(&settings, &mut report).await?;
+            }
+            notifications::look(known, &mut report).await?;
             // system::look has reported an unusable directory.
             let Ok(cwd) = settings::directory(options.flags.cwd.as_deref()) else { return Ok(()) };
             let named = options.flags.mcp_config.as_ref().map(|file| McpFile::load(cwd.as_path().join(file)));

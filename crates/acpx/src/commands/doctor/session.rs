@@ -21,6 +21,7 @@ use crate::session::host_locator::{HostLocator, acpx_home};
 use crate::session::interrupt::InterruptWatcher;
 use crate::session::lookup::{RecordLookup, SessionFilter, agent_lives, no_session};
 use crate::session::own_engine::own_engine;
+use crate::session::restore_cause::RestoreCause;
 use crate::session::settings::CommandSettings;
 
 /// How many sessions with missing directories are named.
@@ -58,7 +59,7 @@ pub(super) async fn look(
         self::server(&record, server, report)?;
     }
     last_error(&lookup, &record, report).await?;
-    last_restore(&record, report)?;
+    last_restore(&record, settings, report)?;
     last_agent(&record, report)?;
     match agent {
         Some(agent) => Box::pin(restorable(settings, &record, agent, report)).await,
@@ -168,13 +169,21 @@ fn server(record: &Record, server: &McpServerRef, report: &mut DoctorReport) -> 
 }
 
 /// Why the last attempt to restore the session failed, if it did.
-fn last_restore(record: &Record, report: &mut DoctorReport) -> Result<(), CliError> {
+fn last_restore(
+    record: &Record,
+    settings: &CommandSettings,
+    report: &mut DoctorReport,
+) -> Result<(), CliError> {
     let Some(error) = &record.restore_error else { return Ok(()) };
     let hint = format!(
         "prompt again: the session is kept; to continue in a fresh one: acpx sessions reset {}",
         record.id
     );
-    report.say(&Finding::fail("last restore", format!("{error} at {}", error.at), Some(hint)))
+    report.say(&Finding::fail("last restore", format!("{error} at {}", error.at), Some(hint)))?;
+    match RestoreCause::of(record, settings) {
+        Some(problem) => report.say(&Finding::fail("transcript", problem.to_string(), None)),
+        None => Ok(()),
+    }
 }
 
 /// Reports how the last agent ended, if that was unexpected and none runs.

@@ -15,7 +15,9 @@ use crate::config::Config;
 use crate::error::{CliError, Intent, NoSessionHelp};
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter, id_of, no_session};
+use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter, id_of, no_session, resolve};
+use crate::session::native::NativeSessions;
+use crate::session::recall_server::RECALL_NAME;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, ResumeParams};
@@ -34,13 +36,27 @@ pub(crate) fn run(
         return make(args, settings, options, config, unless_found(settings)?);
     };
     let mut console = Console::of_program(settings.mode);
-    let (identity, not_applied) = if brings_something(settings, options, &record) {
+    let (identity, mut not_applied) = if brings_something(settings, options, &record) {
         block_on(apply(settings, options, given.as_ref(), &record, &mut console))?
     } else {
         (record.identity(), Vec::new())
     };
+    if lacks_recall(options, &record) {
+        console.notice(WITHOUT_RECALL);
+        not_applied.push("--with-recall");
+    }
     let how = EnsureOrigin::Existing { not_applied: &not_applied };
     Ok(output::ensured(EnsureResult { identity: &identity, name: name(settings), how }, &mut console)?)
+}
+
+/// Shown for `--with-recall` on a session that exists without it.
+const WITHOUT_RECALL: &str =
+    "--with-recall is for new sessions, and this one exists; begin another with sessions new --with-recall";
+
+/// Whether `--with-recall` was typed for a session that exists without that server, and other servers were not given.
+fn lacks_recall(options: &CliOptions, record: &Record) -> bool {
+    let has_recall = || record.mcp_servers.iter().any(|server| server.name == RECALL_NAME);
+    options.flags.with_recall && options.flags.mcp_config.is_none() && !has_recall()
 }
 
 /// The name and place of a session to create, unless another command creates it first.
@@ -84,9 +100,15 @@ pub(in crate::commands) async fn open_or_create(
         SessionPurpose::Attach => lookup.selected(settings, SessionFilter::Open).await?,
     };
     if let Some(record) = found {
+        if lacks_recall(options, &record) {
+            console.notice(WITHOUT_RECALL);
+        }
         return Ok(PromptedSession { record, lookup, is_new: false });
     }
     let is_create_typed = matches!(purpose, SessionPurpose::Prompt { create: true });
+    if !is_create_typed && let Some(record) = adopted(settings, config, console).await? {
+        return Ok(PromptedSession { record, lookup: RecordLookup::open()?, is_new: false });
+    }
     let alternatives = lookup.alternatives(settings).await?;
     let may_create = is_create_typed || settings.session.is_none() && settings.mode.is_for_a_person();
     if !may_create || id_of(settings).is_some() {
@@ -112,6 +134,28 @@ pub(in crate::commands) async fn open_or_create(
         Some(record) => Ok(PromptedSession { record, lookup, is_new: meta.created }),
         // Another command has deleted it.
         None => Err(lookup.missing(settings, Intent::Prompt).await?),
+    }
+}
+
+/// Makes a record of the agent's own transcript that the name refers to, if there is one.
+async fn adopted(
+    settings: &CommandSettings,
+    config: &LazyConfig,
+    console: &mut Console<'static>,
+) -> Result<Option<Record>, CliError> {
+    let Some(reference) = &settings.session else { return Ok(None) };
+    let native = NativeSessions::of(settings);
+    let Some(source) = native.find(reference.as_str())? else { return Ok(None) };
+    if RecordLookup::open()?.has_deleted(&source).await? {
+        return Ok(None);
+    }
+    let is_typed = settings.agent.name.as_deref() == Some(source.agent);
+    let agent = if is_typed { settings.agent.clone() } else { resolve(source.agent, config.get()?)? };
+    let meta = native.adopt(&source, &agent, None, settings, console).await?;
+    output::adopted(&source, &meta, console);
+    match RecordLookup::open()?.store() {
+        Some(store) => Ok(store.record(meta.identity.record).await?),
+        None => Ok(None),
     }
 }
 

@@ -1,20 +1,21 @@
 //! `acpx sessions export`: writes a session as an archive, as Markdown, HTML or JSON. It reads the store and starts
 //! nothing. A file is written under a temporary name in the same directory and renamed, so it is complete or absent.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use acpx_core::host::title;
 use acpx_core::model::{Event, Record, Seq, Timestamp, TurnId};
 use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
-use crate::cli::{ExportArgs, ExportFormat};
+use crate::cli::{ExportArgs, ExportFormat, Format, UsageError};
 use crate::error::{CliError, system_words};
 use crate::output::{
     ArchiveWriter, Console, ConversationSection, DocumentKind, Sections, document, exported,
 };
+use crate::private_file::{ExistingFile, PrivateFile};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
@@ -24,46 +25,52 @@ const PAGE: usize = 1024;
 
 /// Exports the selected session.
 pub(crate) fn run(settings: &CommandSettings, args: &ExportArgs) -> Result<(), CliError> {
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if settings.mode.format == Format::Json && output.is_none() {
+        refuse_unless_json(args.r#as)?;
+    }
     block_on(async {
-        let lookup = RecordLookup::open()?;
+        let lookup = RecordLookup::with_transcripts(settings).await?;
         let (record, store) = lookup.need(settings, "export").await?;
         let export = Export { store, record: &record, format: args.r#as };
         let mut console = Console::of_program(settings.mode);
-        let Some(output) = &args.output else {
+        let Some(output) = output else {
             export.write(&mut console.out).await?;
             return Ok(console.flush()?);
         };
         let not_written =
-            |error: io::Error| CliError::ExportFile { path: output.clone(), reason: system_words(&error) };
-        let target = new_file(output).map_err(not_written)?;
+            |error: io::Error| CliError::ExportFile { path: output.to_owned(), reason: system_words(&error) };
+        refuse_other_kinds(output).map_err(not_written)?;
+        let target = PrivateFile::next_to(output, ".acpx-export-").map_err(not_written)?;
         let mut file = BufWriter::new(target);
         export.write(&mut file).await.map_err(|error| match error {
             CliError::Output(error) => not_written(error),
             other => other,
         })?;
         let target = file.into_inner().map_err(|error| not_written(error.into_error()))?;
-        target.as_file().sync_all().map_err(not_written)?;
-        target.persist(output).map_err(|error| not_written(error.error))?;
+        target.persist(output, ExistingFile::Replace).map_err(not_written)?;
         Ok(exported(&record.identity(), output, &mut console)?)
     })
 }
 
-/// A new private file next to the place that it gets. What is there already must be a regular file.
-fn new_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+/// Programs parse everything on a stdout of JSON.
+fn refuse_unless_json(format: ExportFormat) -> Result<(), UsageError> {
+    let form = match format {
+        ExportFormat::Archive | ExportFormat::Json => return Ok(()),
+        ExportFormat::Markdown => "markdown",
+        ExportFormat::Html => "html",
+    };
+    Err(UsageError::ExportForm { form })
+}
+
+/// The file replaces a regular file, and nothing else.
+fn refuse_other_kinds(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => return Err(io::Error::other("it is a directory")),
-        Ok(found) if !found.is_file() => {
-            return Err(io::Error::other("it is there and is not a regular file"));
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        Ok(found) if found.is_dir() => Err(io::Error::other("it is a directory")),
+        Ok(found) if !found.is_file() => Err(io::Error::other("it is there and is not a regular file")),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new()
-        .prefix(".acpx-export-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(directory)
 }
 
 /// A session that is exported.
@@ -84,10 +91,12 @@ impl Export<'_> {
     }
 
     async fn document(&self, kind: DocumentKind, out: &mut dyn Write) -> Result<(), CliError> {
+        let mut record = self.record.clone();
+        record.info.title = title(self.store, &record).await?;
         let mut document = document(kind);
-        document.begin(self.record, out)?;
+        document.begin(&record, out)?;
         self.each_section(|section| document.section(&section, out)).await?;
-        Ok(document.end(self.record, out)?)
+        Ok(document.end(&record, out)?)
     }
 
     async fn archive(&self, out: &mut dyn Write) -> Result<(), CliError> {

@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 /// Shows a part of the selected session.
 pub(crate) fn run(settings: &CommandSettings, part: HistoryPart) -> Result<(), CliError> {
     block_on(async {
-        let lookup = RecordLookup::open()?;
+        let lookup = RecordLookup::with_transcripts(settings).await?;
         let (record, _) = lookup.need(settings, part.verb()).await?;
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
         let mut conversation = last_entries(&*store, &record, &events, part).await?;

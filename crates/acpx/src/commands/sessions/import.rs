@@ -44,14 +44,22 @@ pub(crate) fn run(
         Some(_) => settings.cwd.clone(),
         None => AbsolutePath::from_path(&directory(archive.head(), std::env::home_dir().as_deref()))?,
     };
-    let name = name(archive.head(), settings)?;
+    let name = match &settings.session {
+        Some(name) if position_of(name.as_str()).is_some() => {
+            return Err(UsageError::ReservedName { name: name.to_string() }.into());
+        }
+        Some(name) => Some(name.clone()),
+        None => archived_name(archive.head())
+            .map_err(|problem| CliError::ArchiveName { path: path.clone(), problem })?,
+    };
     drop(archive);
     let params = ArchiveParams {
         archive: path,
         agent: agent.name.clone(),
         argv: agent.command(),
         cwd: cwd.clone(),
-        name: name.map(|name| name.to_string()),
+        name,
+        native_session_id: None,
     };
     let mut console = Console::of_program(settings.mode);
     let session: ArchiveMeta = block_on(async {
@@ -95,17 +103,12 @@ fn directory(head: &ArchiveHead, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The name of the new session: the typed one, or else the archived one.
-fn name(head: &ArchiveHead, settings: &CommandSettings) -> Result<Option<SessionName>, CliError> {
-    let name = match (&settings.session, &head.name) {
-        (Some(name), _) => Some(name.clone()),
-        (None, Some(name)) => Some(SessionName::new(name).map_err(UsageError::Name)?),
-        (None, None) => None,
-    };
-    match &name {
-        Some(name) if position_of(name.as_str()).is_some() => {
-            Err(UsageError::ReservedName { name: name.to_string() }.into())
-        }
-        _ => Ok(name),
+/// The archived name.
+fn archived_name(head: &ArchiveHead) -> Result<Option<SessionName>, String> {
+    let Some(name) = &head.name else { return Ok(None) };
+    let name = SessionName::new(name).map_err(|error| error.to_string())?;
+    if position_of(name.as_str()).is_some() {
+        return Err(UsageError::ReservedName { name: name.to_string() }.to_string());
     }
+    Ok(Some(name))
 }

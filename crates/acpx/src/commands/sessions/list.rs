@@ -21,7 +21,7 @@ use crate::session::settings::CommandSettings;
 use crate::session::states::SessionStates;
 
 /// How many sessions a terminal or a page shows at most, unless a limit is given.
-const PAGE: usize = 50;
+pub(super) const PAGE: usize = 50;
 
 /// Lists the stored sessions.
 pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, args: &ListArgs) -> Result<(), CliError> {
@@ -120,29 +120,30 @@ async fn on_terminal(
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
     let here = real(settings.cwd.as_path(), Path::new(""))?;
-    let (rows, has_more) = page(filter, &here, limit).await?;
+    let (rows, has_more) = page(filter, Some(&here), limit).await?;
     let home = std::env::home_dir();
     let now = Timestamp::since_1970(since_1970());
     let view = TableView { here: here.as_path(), home: home.as_deref(), now };
     Ok(sessions_on_terminal(&rows, view, has_more, &settings.typed_agent(), console)?)
 }
 
-/// The first sessions, those of a directory before the others, and whether there are more.
+/// The first sessions, those of a directory before the others if one is given, and whether there are more.
 pub(crate) async fn page(
     filter: &RecordFilter,
-    here: &AbsolutePath,
+    first: Option<&AbsolutePath>,
     limit: usize,
 ) -> Result<(Vec<SessionRow>, bool), CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok((Vec::new(), false)) };
-    let (asked, is_of_directory) = (limit.saturating_add(1), filter.real_cwd.is_some());
+    let asked = limit.saturating_add(1);
+    let first = first.filter(|_| filter.real_cwd.is_none());
     let mut records = Vec::new();
-    if !is_of_directory {
-        let here = RecordFilter { real_cwd: Some(here.clone()), ..filter.clone() };
-        records = store.records(here, None, asked).await?;
+    if let Some(first) = first {
+        let first = RecordFilter { real_cwd: Some(first.clone()), ..filter.clone() };
+        records = store.records(first, None, asked).await?;
     }
     let others = store.records(filter.clone(), None, asked).await?;
-    records.extend(others.into_iter().filter(|record| is_of_directory || record.real_cwd != *here));
+    records.extend(others.into_iter().filter(|record| Some(&record.real_cwd) != first));
     let has_more = records.len() > limit;
     records.truncate(limit);
     let locator = HostLocator::of_environment()?;

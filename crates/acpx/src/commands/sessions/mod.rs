@@ -7,8 +7,10 @@ pub(super) mod export;
 pub(super) mod history;
 pub(super) mod import;
 pub(super) mod list;
+pub(super) mod list_all;
 pub(super) mod migrate;
 pub(super) mod new;
+pub(super) mod private;
 pub(super) mod prune;
 pub(super) mod relocate;
 pub(super) mod remote;
@@ -46,10 +48,12 @@ pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<
             watch::run(&context.found()?, args.start.from.as_ref().or(args.cursor.as_ref()))
         }
         SessionsCommand::List(list) if list.remote => remote::run(&context.settings_of_any()?, &list),
+        SessionsCommand::List(list) if list.all => list_all::run(context, &list),
         SessionsCommand::List(list) => list::run(&context.of_any_agent()?, options, &list),
         SessionsCommand::Close => close::run(&context.found()?),
         SessionsCommand::Delete(args) => delete::run(&context.settings()?, args.yes),
         SessionsCommand::Prune(args) => prune::run(&context.of_any_agent()?, options, &args),
+        SessionsCommand::Private(args) => private::run(&context.found()?, &args),
         SessionsCommand::Rename(args) => rename::run(&context.found()?, &args.new),
         SessionsCommand::Move => relocate::run(&context.found()?),
         SessionsCommand::Reset(args) => reset::run(&context.settings()?, args.carry_history),

@@ -1,7 +1,8 @@
 //! `acpx sessions new`: creates a session where lookup finds it. `sessions ensure` and prompts use it too.
 
-use acpx_core::model::{ErrorCode, RecordId, SessionIdentity, SessionName};
+use acpx_core::model::{AcpSessionId, ErrorCode, RecordId, SessionIdentity, SessionName};
 use acpx_core::protocol::meta::{NewMeta, SessionMeta, ShellMeta};
+use acpx_core::store::Store as _;
 use tokio::time::Instant;
 
 use super::ensure::not_applied;
@@ -12,6 +13,7 @@ use crate::error::CliError;
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, position_of};
+use crate::session::native::NativeSessions;
 use crate::session::settings::CommandSettings;
 use crate::session::setup_request;
 use crate::session::setup_request::{McpServerSet, NewParams};
@@ -41,6 +43,9 @@ pub(super) fn make(
     let is_ensure = shell.unless_in.is_some();
     let mut console = Console::of_program(settings.mode);
     block_on(async {
+        if let Some(session) = &args.resume_session {
+            adopt(session, settings, &mut console).await?;
+        }
         let wanted = NewMeta {
             shell: Some(shell),
             resume_session: args.resume_session.as_ref().map(ToString::to_string),
@@ -72,6 +77,26 @@ pub(super) fn make(
     })
 }
 
+/// Makes a record of the agent's own transcript of a session, unless a record has the session. The agent's replay may
+/// lack what came before a compaction.
+async fn adopt(
+    session: &AcpSessionId,
+    settings: &CommandSettings,
+    console: &mut Console<'static>,
+) -> Result<(), CliError> {
+    let lookup = RecordLookup::open()?;
+    if let Some(store) = lookup.store()
+        && !store.owners(settings.agent.clone(), vec![session.clone()]).await?.is_empty()
+    {
+        return Ok(());
+    }
+    let native = NativeSessions::of(settings);
+    let Some(source) = native.find_whole(session.as_str()) else { return Ok(()) };
+    let meta = native.adopt(&source, &settings.agent, None, settings, console).await?;
+    output::adopted(&source, &meta, console);
+    Ok(())
+}
+
 /// Creates a session for the interactive client; its id.
 pub(in crate::commands) async fn create(
     settings: &CommandSettings,
@@ -97,7 +122,7 @@ pub(super) async fn request(
     begun: Instant,
     console: &mut Console<'static>,
 ) -> Result<(SessionIdentity, SessionMeta), CliError> {
-    let given = McpServerSet::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+    let given = McpServerSet::of_new(settings, options, config)?;
     let start = settings.start(&settings.agent, settings.ttl, options.flags.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), start, ..wanted };
     let params = NewParams::new(settings, &given, meta);

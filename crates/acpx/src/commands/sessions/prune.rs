@@ -17,7 +17,7 @@ use crate::cli::{AgentChoice, CliOptions, PruneArgs, UsageError};
 use crate::commands::verify::stored_bytes;
 use crate::error::CliError;
 use crate::output::{
-    self, Console, ListedState, PruneReport, PrunedSession, SessionRow, TableView, age_from,
+    self, Console, ListedState, PruneOutcome, PruneReport, PrunedSession, SessionRow, TableView, age_from,
 };
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
@@ -54,22 +54,33 @@ pub(crate) fn run(
     block_on(async {
         let asks = !args.run.dry_run && !args.run.yes && settings.mode.is_for_a_person();
         let shows = settings.mode.is_text_on_terminal() || asks;
-        let selection = select(&locator, &filter, args, shows || args.run.dry_run).await?;
+        let chosen_at = Timestamp::since_1970(since_1970());
+        let selection = select(&locator, &filter, args, chosen_at, shows || args.run.dry_run).await?;
         let PruneSelection { sessions, busy } = selection;
         if shows && !sessions.is_empty() {
             show(settings, &sessions, &mut console)?;
         }
         if args.run.dry_run || sessions.is_empty() {
             let pruned: Vec<&Record> = sessions.iter().map(|session| &session.row.record).collect();
-            let bytes_freed = sessions.iter().map(|session| session.size).sum();
-            let report =
-                PruneReport { is_dry_run: args.run.dry_run, pruned: &pruned, skipped: &busy, bytes_freed };
+            let outcome = if args.run.dry_run {
+                let content_bytes = sessions.iter().map(|session| session.size).sum();
+                PruneOutcome::DryRun { content_bytes }
+            } else {
+                PruneOutcome::Deleted { bytes_freed: 0 }
+            };
+            let report = PruneReport { pruned: &pruned, skipped: &busy, outcome };
             return Ok(output::pruned(report, &mut console)?);
         }
         if asks && !confirms(&sessions).await? {
             return Ok(output::not_deleted(&mut console)?);
         }
-        delete(&locator, &sessions, busy, args.include_open, settings, &mut console).await
+        // Those that are used while the user reads the question stay.
+        let params = PruneParams {
+            session_ids: Vec::new(),
+            include_open: args.include_open,
+            unchanged_since: Some(chosen_at),
+        };
+        delete(&locator, &sessions, busy, params, settings, &mut console).await
     })
 }
 
@@ -78,11 +89,12 @@ async fn select(
     locator: &HostLocator,
     filter: &RecordFilter,
     args: &PruneArgs,
+    now: Timestamp,
     is_shown: bool,
 ) -> Result<PruneSelection, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(PruneSelection::default()) };
-    let cutoff = args.cutoff(Timestamp::since_1970(since_1970()));
+    let cutoff = args.cutoff(now);
     let mut records = store.records(filter.clone(), None, usize::MAX).await?;
     records.retain(|record| {
         (args.include_open || record.lifecycle != Lifecycle::Open)
@@ -153,7 +165,7 @@ async fn delete(
     locator: &HostLocator,
     sessions: &[PrunedSession],
     mut skipped: Vec<String>,
-    include_open: bool,
+    mut params: PruneParams,
     settings: &CommandSettings,
     console: &mut Console<'static>,
 ) -> Result<(), CliError> {
@@ -162,8 +174,7 @@ async fn delete(
     let mut session = HostSession::with_timeout(console, settings.timeout, locator)?;
     let mut pruned = Vec::new();
     for chunk in sessions.chunks(CHUNK) {
-        let session_ids = chunk.iter().map(|session| session.row.record.id.to_string()).collect();
-        let params = PruneParams { session_ids, include_open };
+        params.session_ids = chunk.iter().map(|session| session.row.record.id.to_string()).collect();
         let answer = session.retry_on_lost_host(async |session| {
             let mut client = session.host(locator).await?;
             session.call::<PruneMeta>(&mut client, "_acpx/prune", &params).await
@@ -180,6 +191,7 @@ async fn delete(
     });
     shrunk.await?;
     let bytes_freed = before.saturating_sub(stored_bytes(&store));
-    let report = PruneReport { is_dry_run: false, pruned: &pruned, skipped: &skipped, bytes_freed };
+    let outcome = PruneOutcome::Deleted { bytes_freed };
+    let report = PruneReport { pruned: &pruned, skipped: &skipped, outcome };
     Ok(output::pruned(report, console)?)
 }

@@ -22,7 +22,7 @@ const PAGE: usize = 1024;
 /// Shows the selected session.
 pub(crate) fn run(settings: &CommandSettings, command: &ReplayArgs) -> Result<(), CliError> {
     block_on(async {
-        let lookup = RecordLookup::open()?;
+        let lookup = RecordLookup::with_transcripts(settings).await?;
         let (record, _) = lookup.need(settings, "replay").await?;
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
         let shown = async {

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::user;
+use super::super::{HomeSettings, user};
 use super::*;
 
 /// A repository with a file, and a home.
@@ -65,7 +65,8 @@ impl Project {
 const EVERYTHING: &str = r#"{"defaultAgent":"claude","defaultPermissions":"approve-all",
     "nonInteractivePermissions":"fail","permissionPolicy":{"autoApprove":["*"]},"ttl":1,"timeout":2,"idleTimeout":3,
     "format":"json","disableExec":true,"mcpServers":[{"name":"x","command":"evil"}],"authPolicy":"fail",
-    "auth":{"key":"s3cret"},"agents":{"mine":{"argv":["./evil"]}},"queueMaxDepth":4,"keepPrograms":["x"]}"#;
+    "auth":{"key":"s3cret"},"agents":{"mine":{"argv":["./evil"]}},"queueMaxDepth":4,"keepPrograms":["x"],
+    "index":{"exclude":["/"]}}"#;
 
 #[test]
 fn harmless_project_keys_hold_at_once_and_others_after_trust() {
@@ -76,7 +77,7 @@ fn harmless_project_keys_hold_at_once_and_others_after_trust() {
     let config = project.load().unwrap();
     let found = config.project.clone().unwrap();
     assert_eq!(found.state, ProjectState::Withheld { keys, has_changed: false });
-    assert_eq!(found.unknown, ["keepPrograms"]);
+    assert_eq!(found.unknown, ["keepPrograms", "index"]);
     let untrusted = Config {
         layers: config.layers.clone(),
         project: config.project.clone(),
@@ -95,8 +96,8 @@ fn harmless_project_keys_hold_at_once_and_others_after_trust() {
     let config = project.load().unwrap();
     assert_eq!(config.project.as_ref().unwrap().state, ProjectState::InForce);
     assert_eq!(config.agent("mine"), Ok(Some(&["./evil".to_owned()][..])));
-    assert_eq!((config.mcp_servers.len(), config.mode.is_some()), (1, true));
-    assert_eq!(config.keep_programs, [""; 0]);
+    assert_eq!((config.mcp.servers.len(), config.mode.is_some()), (1, true));
+    assert_eq!(config.home, HomeSettings::default());
     assert_eq!(config.layers.file_of("mcpServers"), project.file());
 }
 
@@ -139,7 +140,7 @@ fn project_values_override_global_ones_by_presence_and_per_agent() {
     project.trust();
     let config = project.load().unwrap();
     assert_eq!((config.timeout, config.ttl), (None, Some(std::time::Duration::from_secs(8))));
-    assert_eq!(config.mcp_servers, []);
+    assert_eq!(config.mcp.servers, []);
     assert_eq!(config.agent("mine"), Ok(Some(&["of-project".to_owned()][..])));
     assert_eq!(config.agent("other"), Ok(Some(&["other".to_owned()][..])));
     let credentials = [("a", "1"), ("b", "2")].map(|(id, value)| (id.to_owned(), value.to_owned()));
@@ -163,6 +164,8 @@ fn a_default_agent_and_a_policy_hold_only_if_they_loosen_nothing() {
         ("nonInteractivePermissions", json!("deny"), r#"{"nonInteractivePermissions":"fail"}"#, false),
         ("disableExec", json!(true), "{}", true),
         ("disableExec", json!(false), "{}", false),
+        ("recall", json!(true), "{}", false),
+        ("recall", json!(false), "{}", true),
         ("agents", json!({}), "{}", true),
         ("defaultPermissions", json!("deny-all"), "{}", false),
         ("mcpServers", json!([]), "{}", false),
@@ -287,26 +290,47 @@ fn errors_of_a_project_file_name_it_with_key_and_position() {
 }
 
 #[test]
-fn listing_shows_commands_and_hides_values_that_may_be_secrets() {
+fn trust_listing_shows_commands_and_variables_and_hides_secrets() {
     let members = json!({
-        "ttl": 1, "auth": { "key": "s3cret" }, "fromTheFuture": "s3cret",
+        "ttl": 1, "auth": { "key": "s3cret" }, "fromTheFuture": "s3cret", "keepPrograms": ["tmux"],
         "agents": {
-            "env": { "argv": ["./run"], "env": { "name": "s3cret" }, "secretEnv": ["A"] },
+            "env": {
+                "argv": ["./run"], "secretEnv": ["A"],
+                "env": {
+                    "LD_PRELOAD": "./evil.so", "API_KEY": "s3cret", "A": "s3cret", "DB": "postgres://me:s3cret@db.example/x",
+                },
+            },
             "far": { "url": "wss://me:s3cret@far.example/acp" },
         },
-        "mcpServers": [{ "name": "x", "command": "y", "env": [{ "name": "K", "value": "s3cret" }] }],
+        "mcpServers": [
+            {
+                "name": "x", "command": "y",
+                "env": [{ "name": "NODE_OPTIONS", "value": "-r ./evil.js" }, { "name": "TOKEN", "value": "s3cret" }],
+            },
+            { "name": "z", "type": "http", "url": "https://z.example", "headers": [{ "name": "X", "value": "s3cret" }] },
+        ],
     });
     let rows: Vec<String> =
         listing(members.as_object().unwrap()).iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let expected = [
         r#"agents.env.argv = ["./run"]"#,
-        "agents.env.env.name = (not shown)",
+        "agents.env.env.A = (not shown)",
+        "agents.env.env.API_KEY = (not shown)",
+        r#"agents.env.env.DB = "postgres://me:…@db.example/x""#,
+        r#"agents.env.env.LD_PRELOAD = "./evil.so""#,
         r#"agents.env.secretEnv = ["A"]"#,
         r#"agents.far.url = "wss://me:…@far.example/acp""#,
         "auth.key = (not shown)",
+        "fromTheFuture = (unknown, ignored)",
+        "keepPrograms = (ignored: it belongs to the home)",
         r#"mcpServers[0].command = "y""#,
-        "mcpServers[0].env.K = (not shown)",
+        r#"mcpServers[0].env.NODE_OPTIONS = "-r ./evil.js""#,
+        "mcpServers[0].env.TOKEN = (not shown)",
         r#"mcpServers[0].name = "x""#,
+        "mcpServers[1].headers.X = (not shown)",
+        r#"mcpServers[1].name = "z""#,
+        r#"mcpServers[1].type = "http""#,
+        r#"mcpServers[1].url = "https://z.example""#,
         "ttl = 1",
     ];
     assert_eq!(rows, expected);
@@ -356,7 +380,7 @@ proptest! {
             let guarded = |config: &Config| {
                 (
                     (config.mode, config.unattended, config.tool_policy.clone(), config.login),
-                    (config.mcp_servers.clone(), config.credentials.clone(), config.keep_programs.clone()),
+                    (config.mcp.servers.clone(), config.credentials.clone(), config.home.keep_programs.clone()),
                     config.agents.clone(),
                 )
             };

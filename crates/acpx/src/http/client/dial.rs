@@ -53,6 +53,37 @@ pub(crate) struct DialTarget {
     pub(crate) offers_http2: bool,
 }
 
+/// What is wrong with a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UrlProblem {
+    Unreadable,
+    /// It begins with neither `http://` nor `https://`.
+    Scheme,
+    NoHost,
+    UserName,
+}
+
+impl DialTarget {
+    /// The server of an `http://` or `https://` URL, over HTTP/1.
+    pub(crate) fn of_url(url: &str) -> Result<(Uri, Self), UrlProblem> {
+        let uri: Uri = url.parse().map_err(|_| UrlProblem::Unreadable)?;
+        let is_secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(UrlProblem::Scheme),
+        };
+        let authority = uri.authority().ok_or(UrlProblem::NoHost)?;
+        if authority.as_str().contains('@') {
+            return Err(UrlProblem::UserName);
+        }
+        let host = authority.host();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
+        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        let target = Self { host, port, is_secure, offers_http2: false };
+        Ok((uri, target))
+    }
+}
+
 /// Why a server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {

@@ -7,6 +7,7 @@ mod chunked_body;
 pub(crate) mod dial;
 pub(crate) mod event_stream;
 mod http;
+pub(crate) mod post;
 mod requests;
 mod websocket;
 

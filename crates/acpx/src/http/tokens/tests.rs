@@ -11,30 +11,49 @@ fn tokens() -> (tempfile::TempDir, Tokens) {
     (home, tokens)
 }
 
+fn bearer(name: Option<&str>) -> NewToken<'_> {
+    NewToken { name, ..NewToken::default() }
+}
+
+#[test]
+fn device_tokens_are_no_bearers_and_serve_needs_none() {
+    let (_home, tokens) = tokens();
+    let device = NewToken { kind: TokenKind::Device, scope: AccessScope::Read, name: Some("phone") };
+    let (secret, token) = tokens.make(device).unwrap();
+    assert!(!tokens.are_needed().unwrap());
+    assert_eq!(tokens.check(&secret, TokenKind::Bearer).unwrap(), None);
+    let found = tokens.check(&secret, TokenKind::Device).unwrap().unwrap();
+    assert_eq!((found.id, found.scope), (token.id, AccessScope::Read));
+}
+
 #[test]
 fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
     let (_home, tokens) = tokens();
     assert!(!tokens.are_needed().unwrap());
-    let (secret, token) = tokens.make(Some("laptop")).unwrap();
-    let (other, _) = tokens.make(None).unwrap();
+    let (secret, token) = tokens.make(bearer(Some("laptop"))).unwrap();
+    let (other, _) = tokens.make(bearer(None)).unwrap();
     assert!(tokens.are_needed().unwrap());
     assert_eq!(secret.len(), PREFIX.len() + 64);
-    assert_eq!(tokens.check(&secret).unwrap(), Some(token.id.clone()));
+    assert_eq!(
+        tokens.check(&secret, TokenKind::Bearer).unwrap().map(|token| token.id),
+        Some(token.id.clone())
+    );
+    assert_eq!(tokens.check(&secret, TokenKind::Device).unwrap(), None);
     for wrong in ["", "acpx_", &secret[..secret.len() - 1], &format!("{secret}0"), &token.id] {
-        assert_eq!(tokens.check(wrong).unwrap(), None);
+        assert_eq!(tokens.check(wrong, TokenKind::Bearer).unwrap(), None);
     }
     let revoked = tokens.revoke(&token.id).unwrap();
     assert!(revoked.revoked_at.is_some());
     assert_eq!(tokens.revoke(&token.id).unwrap(), revoked);
-    assert_eq!(tokens.check(&secret).unwrap(), None);
+    assert_eq!(tokens.check(&secret, TokenKind::Bearer).unwrap(), None);
     assert!(!tokens.still_holds(&token.id).unwrap());
-    assert!(tokens.check(&other).unwrap().is_some());
+    assert!(tokens.check(&other, TokenKind::Bearer).unwrap().is_some());
 }
 
 #[test]
 fn revoke_by_name_returns_the_only_matching_tokens_id() {
     let (_home, tokens) = tokens();
-    let (_, old) = tokens.make(Some("laptop")).unwrap();
+    let (_, old) = tokens.make(bearer(Some("laptop"))).unwrap();
     tokens.revoke(&old.id).unwrap();
     let refused = |name: &str| {
         let error = tokens.revoke(name).unwrap_err();
@@ -46,17 +65,17 @@ fn revoke_by_name_returns_the_only_matching_tokens_id() {
         unknown("acpx token list shows the ids"),
         "one that is revoked need not be"
     );
-    let (_, token) = tokens.make(Some("laptop")).unwrap();
+    let (_, token) = tokens.make(bearer(Some("laptop"))).unwrap();
     let named = format!("that is the name of one: acpx token revoke {}", token.id);
     assert_eq!(refused("laptop"), unknown(&named));
-    tokens.make(Some("laptop")).unwrap();
+    tokens.make(bearer(Some("laptop"))).unwrap();
     assert_eq!(refused("laptop"), unknown("that is the name of 2; acpx token list shows their ids"));
 }
 
 #[test]
 fn a_home_whose_last_token_is_revoked_still_wants_one() {
     let (_home, tokens) = tokens();
-    let (_, token) = tokens.make(None).unwrap();
+    let (_, token) = tokens.make(bearer(None)).unwrap();
     tokens.revoke(&token.id).unwrap();
     assert!(tokens.are_needed().unwrap());
 }
@@ -64,7 +83,7 @@ fn a_home_whose_last_token_is_revoked_still_wants_one() {
 #[test]
 fn the_file_is_its_owners_alone_and_has_no_secret() {
     let (home, tokens) = tokens();
-    let (secret, _) = tokens.make(Some("laptop")).unwrap();
+    let (secret, _) = tokens.make(bearer(Some("laptop"))).unwrap();
     let file = home.path().join("tokens.json");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let text = fs::read_to_string(file).unwrap();
@@ -74,21 +93,21 @@ fn the_file_is_its_owners_alone_and_has_no_secret() {
 #[test]
 fn the_last_use_is_written_down_and_not_at_every_use() {
     let (home, tokens) = tokens();
-    let (secret, _) = tokens.make(None).unwrap();
+    let (secret, _) = tokens.make(bearer(None)).unwrap();
     let listed = || tokens.list().unwrap().remove(0).last_used_at;
     assert_eq!(listed(), None);
-    tokens.check(&secret).unwrap();
+    tokens.check(&secret, TokenKind::Bearer).unwrap();
     let first = listed();
     assert!(first.is_some());
     let before = fs::read(home.path().join("tokens.json")).unwrap();
-    tokens.check(&secret).unwrap();
+    tokens.check(&secret, TokenKind::Bearer).unwrap();
     assert_eq!(fs::read(home.path().join("tokens.json")).unwrap(), before);
 }
 
 #[test]
 fn late_token_use_keeps_its_time_unless_a_later_exists() {
     let (_home, tokens) = tokens();
-    let (_, token) = tokens.make(None).unwrap();
+    let (_, token) = tokens.make(bearer(None)).unwrap();
     let at = |millis| Timestamp::from_millis(millis).unwrap();
     let fresh = i64::try_from(FRESH.as_millis()).unwrap();
     for (used, expected) in [(5, 5), (4 + fresh, 5), (5 + fresh, 5 + fresh), (7, 5 + fresh)] {
@@ -103,13 +122,13 @@ fn token_errors_name_the_problem() {
     let (home, tokens) = tokens();
     assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token with the id \"x\"");
     for name in ["", "a\nb", &"x".repeat(101)] {
-        assert_eq!(tokens.make(Some(name)).unwrap_err().code().as_str(), "USAGE");
+        assert_eq!(tokens.make(bearer(Some(name))).unwrap_err().code().as_str(), "USAGE");
     }
     fs::write(home.path().join("tokens.json"), "{").unwrap();
-    let error = tokens.check("acpx_x").unwrap_err();
+    let error = tokens.check("acpx_x", TokenKind::Bearer).unwrap_err();
     assert_eq!(error.code().as_str(), "TOKENS_UNUSABLE");
     assert_eq!(tokens.are_needed().unwrap_err().code().as_str(), "TOKENS_UNUSABLE");
-    assert_eq!(tokens.make(None).unwrap_err().code().as_str(), "TOKENS_UNUSABLE");
+    assert_eq!(tokens.make(bearer(None)).unwrap_err().code().as_str(), "TOKENS_UNUSABLE");
     assert_eq!(fs::read_to_string(home.path().join("tokens.json")).unwrap(), "{");
 }
 
@@ -118,7 +137,7 @@ fn tokens_that_are_made_at_once_are_all_kept() {
     let (_home, tokens) = tokens();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| tokens.make(None).unwrap());
+            scope.spawn(|| tokens.make(bearer(None)).unwrap());
         }
     });
     assert_eq!(tokens.list().unwrap().len(), 8);

@@ -26,6 +26,7 @@ fn idle(record: &Record) -> Snapshot<'_> {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     }
 }
 
@@ -71,6 +72,7 @@ fn status_word_is_the_agents_state() {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     assert_eq!([words_of(&snapshot(false)), words_of(&snapshot(true))], ["dead dead", "running alive"]);
     let [_, _, json] = formats(|console| status(&snapshot(false), console).unwrap());
@@ -101,6 +103,7 @@ fn ending_agent_has_a_pid_and_no_uptime() {
         waiting: Some(&waiting),
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     assert_eq!(words_of(&snapshot(&open)), "ending alive");
     let summaries = [
@@ -135,6 +138,7 @@ fn turns_of_a_dead_host_are_queued_not_running() {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     assert_eq!([words_of(&left(false)), words_of(&left(true))], ["idle idle", "idle idle"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
@@ -166,6 +170,7 @@ fn status_warns_of_memory_that_is_not_restorable() {
             waiting: None,
             now: at(60),
             questions: &[],
+            transcript: TranscriptView::default(),
         };
         let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
         let memory = text.lines().find(|line| line.starts_with("memory: ")).unwrap().to_owned();
@@ -201,6 +206,7 @@ fn status_shows_incomplete_agent_memory() {
             waiting: None,
             now: at(60),
             questions: &[],
+            transcript: TranscriptView::default(),
         };
         let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
         let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("memory: ")).collect();
@@ -253,6 +259,7 @@ fn status_shows_an_interrupted_turn_until_the_next_is_sent() {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     let [text, quiet, json] = formats(|console| status(&snapshot, console).unwrap());
     let line = "interrupted: 2 (q2), accepted at 2023-11-14T22:14:02.000Z; it is not sent again by itself\n";
@@ -299,6 +306,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         waiting: Some(&waiting),
         now: at(50 + 3723),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -345,6 +353,7 @@ fn missing_status_values_are_hyphens_in_text_and_absent_in_json() {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -496,6 +505,7 @@ fn status_shows_settings_and_requested_values_that_differ() {
         waiting: None,
         now: at(60),
         questions: &[],
+        transcript: TranscriptView::default(),
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let lines =

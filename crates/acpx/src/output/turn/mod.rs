@@ -46,7 +46,7 @@ pub(crate) use self::activity::TimeoutCause;
 pub(crate) use self::denials::DenialSummary;
 pub(crate) use self::follow::{FollowView, prompt};
 pub(crate) use self::recent_tool_calls::RecentToolCalls;
-pub(crate) use self::result::{PromptResult, ResultIds, TurnStatus, cost};
+pub(crate) use self::result::{PromptResult, ResultIds, TurnStatus, cost, money};
 pub(super) use self::terminal::thousands;
 pub(crate) use self::terminal::{percent, stop_words, without_fence};
 pub(crate) use self::tool::{command_line, first_named};
@@ -124,8 +124,11 @@ impl TurnView {
 
     /// The session's usage before the turn, for what the turn costs.
     pub(crate) fn begin_with(&mut self, usage: Option<&SessionUsage>) {
-        if let TurnRenderer::Text(view) = &mut self.view {
-            view.set_cost_before(usage.and_then(|usage| usage.cost.clone()));
+        let cost = usage.and_then(|usage| usage.cost.as_ref());
+        match &mut self.view {
+            TurnRenderer::Text(view) => view.begin_with(cost),
+            TurnRenderer::Quiet(view) => view.begin_with(cost),
+            TurnRenderer::Json(_) => {}
         }
     }
 
@@ -195,6 +198,11 @@ impl TurnView {
             TurnRenderer::Json(view) => view.answer.finish().text,
             TurnRenderer::Text(_) | TurnRenderer::Quiet(_) => String::new(),
         }
+    }
+
+    /// Whether the turn was in another ACP session than this one.
+    pub(crate) fn has_left(&self, session: &AcpSessionId) -> bool {
+        self.session.as_ref().is_some_and(|now| now.session != *session)
     }
 
     /// Handles a fact of acpx, which is not a line of the agent's. Reports those that change what a person may expect.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::Update;
+use acpx_core::model::{Cost, Update};
 use acpx_core::wire::RpcMessage;
 
 use super::answer::Answer;
@@ -27,6 +27,11 @@ impl QuietView {
                 update => self.answer.add(&update, usize::MAX),
             }
         }
+    }
+
+    /// Takes what the session had cost before the turn.
+    pub(super) fn begin_with(&mut self, cost: Option<&Cost>) {
+        self.usage.begin_with(cost);
     }
 
     pub(super) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io;
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Cost, ErrorCode, PermissionCount, RecordId, RequestId, SessionIdentity,
-    SessionUsage, StopReason, Timestamp, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
+    AcpSessionId, AgentSessionId, Cost, ErrorCode, Money, PermissionCount, RecordId, RequestId,
+    SessionIdentity, SessionUsage, StopReason, Timestamp, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -42,6 +42,9 @@ pub(crate) struct PromptResult {
     /// What it used, as the agent reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Box<RawValue>>,
+    /// What it cost, if the turn is stored and that is known.
+    #[serde(skip)]
+    pub(crate) cost: Option<Money>,
     /// From the prompt's acceptance to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<u64>,
@@ -116,6 +119,7 @@ impl PromptResult {
             text_truncated: false,
             error: None,
             usage: None,
+            cost: None,
             duration_ms: None,
             permissions: PermissionCount::default(),
         }
@@ -140,7 +144,7 @@ impl PromptResult {
             }
         };
         let usage = turn.usage.as_deref().and_then(|json| serde_json::from_str(json).ok());
-        let permissions = turn.permissions;
+        let (cost, permissions) = (turn.cost.clone(), turn.permissions);
         let ended = match turn.state {
             TurnState::Ended { at, .. } | TurnState::Interrupted { at } => Some(at),
             TurnState::Queued | TurnState::Dispatched { .. } => None,
@@ -148,7 +152,7 @@ impl PromptResult {
         let spent = |at: Timestamp| u64::try_from(at.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX);
         let duration_ms = ended.map(spent);
         let known = Self::new(ids, turn.request.clone(), status);
-        Self { stop_reason, error, usage, duration_ms, permissions, ..known }
+        Self { stop_reason, error, usage, cost, duration_ms, permissions, ..known }
     }
 
     /// Adds the agent's answer, and the ids to the error.
@@ -217,29 +221,66 @@ impl Console<'_> {
 
 /// The usage that the agent reported in the turn.
 #[derive(Debug, Default)]
-pub(super) struct UsageTracker(Option<SessionUsage>);
+pub(super) struct UsageTracker {
+    last: Option<SessionUsage>,
+    before: CostBefore,
+}
+
+/// What a session had cost before a turn.
+#[derive(Debug, Default)]
+enum CostBefore {
+    #[default]
+    Unknown,
+    /// This, or nothing.
+    Known(Option<Money>),
+}
 
 impl UsageTracker {
+    /// Takes what the session had cost before the turn, or that it had cost nothing.
+    pub(super) fn begin_with(&mut self, cost: Option<&Cost>) {
+        self.before = CostBefore::Known(cost.and_then(Cost::money));
+    }
+
     /// Takes the session's usage so far.
     pub(super) fn update(&mut self, usage: SessionUsage, cost_stands: bool) {
-        self.0 = Some(usage.after(self.0.as_ref(), cost_stands));
+        self.last = Some(usage.after(self.last.as_ref(), cost_stands));
     }
 
     /// The usage reported last.
     pub(super) fn last(&self) -> Option<&SessionUsage> {
-        self.0.as_ref()
+        self.last.as_ref()
     }
 
-    /// Prints the usage. Quiet output prints only what npm acpx prints.
+    /// What the turn cost, if that is known: as stored, or else by how much the session's cost has grown. A cost that
+    /// has fallen was reset, and counts from zero again.
+    pub(super) fn turn_cost(&self, result: &PromptResult) -> Option<Money> {
+        let grown = || {
+            let now = self.last.as_ref()?.cost.as_ref()?.money()?;
+            match &self.before {
+                CostBefore::Known(None) => Some(now),
+                CostBefore::Known(Some(before)) if before.currency == now.currency => {
+                    let nanos = now.nanos.checked_sub(before.nanos).unwrap_or(now.nanos);
+                    Some(Money { nanos, ..now })
+                }
+                CostBefore::Known(Some(_)) | CostBefore::Unknown => None,
+            }
+        };
+        result.cost.clone().or_else(grown)
+    }
+
+    /// Prints what the turn used. Quiet output prints only what npm acpx prints.
     pub(super) fn print(&self, result: &PromptResult, console: &mut Console<'_>) {
         if console.mode.format == Format::Json {
             return;
         }
         result.usage.as_deref().and_then(tokens).iter().for_each(|tokens| console.notice(tokens));
-        let Some(SessionUsage { used, size, cost }) = &self.0 else { return };
+        if let Some(cost) = self.turn_cost(result) {
+            console.notice(&format!("cost: {}", agent_text(&cost.to_string())));
+        }
+        let Some(SessionUsage { used, size, cost }) = &self.last else { return };
         console.banner(&format!("context: {used} of {size} tokens"));
-        if let Some(cost) = cost {
-            console.notice(&format!("cost: {} {}", cost.amount, agent_text(&cost.currency)));
+        if let Some(cost) = cost.as_ref().and_then(Cost::money) {
+            console.banner(&format!("session cost: {}", agent_text(&cost.to_string())));
         }
     }
 }
@@ -268,11 +309,19 @@ fn tokens(usage: &RawValue) -> Option<String> {
 
 /// A cost with two significant decimals.
 pub(crate) fn cost(cost: &Cost) -> String {
-    let amount = cost.amount.as_f64().unwrap_or_default();
+    cost_words(cost.amount.as_f64().unwrap_or_default(), &cost.currency)
+}
+
+/// An amount with two significant decimals.
+pub(crate) fn money(money: &Money) -> String {
+    cost_words(money.amount(), &money.currency)
+}
+
+fn cost_words(amount: f64, currency: &str) -> String {
     let decimals =
         (2..8).find(|decimals| amount == 0.0 || amount.abs() * 10f64.powi(*decimals) >= 10.0).unwrap_or(8);
     let decimals = usize::try_from(decimals).unwrap_or(2);
-    match cost.currency.as_str() {
+    match currency {
         "USD" => format!("${amount:.decimals$}"),
         other => format!("{amount:.decimals$} {}", agent_text(other)),
     }

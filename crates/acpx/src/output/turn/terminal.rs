@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use acpx_core::acp::block_words;
-use acpx_core::model::{Cost, SessionUsage, TerminalText, TerminalTexts};
-use serde_json::{Number, Value};
+use acpx_core::model::{SessionUsage, TerminalText, TerminalTexts};
+use serde_json::Value;
 
-use super::result::cost;
+use super::result::{UsageTracker, cost, money};
 use super::tool::{self, ToolCallView, command_line};
 use super::{PromptResult, TurnStatus};
 use crate::output::agent_request::{AgentRequest, RequestOutcome, RequestSubject};
@@ -213,17 +213,8 @@ pub(crate) fn stop_words(reason: Option<&str>) -> String {
     }
 }
 
-/// What a session had cost before a turn.
-#[derive(Debug, Default)]
-pub(super) enum CostBefore {
-    #[default]
-    Unknown,
-    /// This, or nothing.
-    Known(Option<Cost>),
-}
-
 /// The last line of a turn: how it ended, and what it used as far as known.
-pub(super) fn summary(result: &PromptResult, usage: Option<&SessionUsage>, before: &CostBefore) -> String {
+pub(super) fn summary(result: &PromptResult, usage: &UsageTracker) -> String {
     let time = result.duration_ms.map(|ms| seconds(Duration::from_millis(ms)));
     let ended = result.error.is_none() || result.status == TurnStatus::Completed;
     let ended = ended.then(|| {
@@ -234,23 +225,16 @@ pub(super) fn summary(result: &PromptResult, usage: Option<&SessionUsage>, befor
             (None, _) => words,
         }
     });
-    let context = usage.map(|usage| format!("context {} %", percent(usage)));
-    let session = usage.and_then(|usage| usage.cost.as_ref());
-    let turn =
-        session.and_then(|now| difference(now, before)).map(|turn| format!("this turn {}", cost(&turn)));
+    let turn = usage.turn_cost(result);
+    let context = usage.last().map(|usage| format!("context {} %", percent(usage)));
+    let session = usage.last().and_then(|usage| usage.cost.as_ref());
+    // The first turn is all that its session has cost.
+    let session = session.filter(|session| turn.is_none() || session.money() != turn);
     let session = session.map(|session| format!("session {}", cost(session)));
+    let turn = turn.map(|turn| format!("this turn {}", money(&turn)));
     let parts =
         [ended, result.usage.as_deref().and_then(|usage| tokens(usage.get())), turn, session, context];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
-}
-
-/// What the turn cost. A session that was cheaper before has been reset.
-fn difference(now: &Cost, before: &CostBefore) -> Option<Cost> {
-    let CostBefore::Known(before) = before else { return None };
-    let before = before.as_ref().filter(|before| before.currency == now.currency);
-    let amount = now.amount.as_f64()? - before.map_or(Some(0.0), |before| before.amount.as_f64())?;
-    let amount = Number::from_f64(amount.max(0.0))?;
-    Some(Cost { amount, currency: now.currency.clone() })
 }
 
 /// The tokens of a turn.

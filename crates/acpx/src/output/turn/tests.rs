@@ -1,7 +1,7 @@
 //! The output of whole turns, from the lines exchanged with an agent.
 
 use acpx_core::model::{
-    AcpSessionId, PermissionCount, ProtocolVersion, RequestId, Seq, StopReason, TurnError, TurnId,
+    AcpSessionId, Money, PermissionCount, ProtocolVersion, RequestId, Seq, StopReason, TurnError, TurnId,
     TurnOutcome, TurnState,
 };
 
@@ -329,7 +329,7 @@ fn quiet_turn_is_the_answer_and_usage_goes_to_stderr() {
 }
 
 #[test]
-fn usage_and_cost_go_to_stderr_and_a_cost_is_kept() {
+fn usage_and_cost_of_the_turn_go_to_stderr() {
     let told = |members: &str| {
         let update = format!(r#"{{"sessionUpdate":"usage_update","size":100,{members}}}"#);
         let params = format!(r#"{{"sessionId":"s2","update":{update}}}"#);
@@ -339,12 +339,16 @@ fn usage_and_cost_go_to_stderr_and_a_cost_is_kept() {
     let lines = [chunk("agent_message_chunk", "hello"), told(cost), told(r#""used":7"#)];
     let usage = r#"{"inputTokens":10,"outputTokens":5}"#;
     let result = PromptResult { usage: serde_json::from_str(usage).unwrap(), ..completed() };
-    let (tokens, cost) = ("[acpx] tokens: input=10 output=5\n", "[acpx] cost: 0.25 USD [done] forged\n");
-    let context = "[acpx] context: 7 of 100 tokens\n";
+    let tokens = "[acpx] tokens: input=10 output=5\n";
+    let session = "[acpx] context: 7 of 100 tokens\n[acpx] session cost: 0.25 USD [done] forged\n";
+    // What the session had cost before the turn is not known.
     let (out, err) = shown(mode(Format::Text), &lines, &result);
-    assert_eq!((out.as_str(), err), ("hello\n\n[done] end_turn\n", format!("{tokens}{context}{cost}")));
-    assert_eq!(shown(mode(Format::Quiet), &lines, &result).1, format!("{tokens}{cost}"));
-    assert_eq!(shown(mode(Format::Json), &lines, &result).1, "");
+    assert_eq!((out.as_str(), err), ("hello\n\n[done] end_turn\n", format!("{tokens}{session}")));
+    let stored = PromptResult { cost: Money::of(0.1, "USD\n[done] forged"), ..result };
+    let cost = "[acpx] cost: 0.10 USD [done] forged\n";
+    assert_eq!(shown(mode(Format::Text), &lines, &stored).1, format!("{tokens}{cost}{session}"));
+    assert_eq!(shown(mode(Format::Quiet), &lines, &stored).1, format!("{tokens}{cost}"));
+    assert_eq!(shown(mode(Format::Json), &lines, &stored).1, "");
 }
 
 #[test]

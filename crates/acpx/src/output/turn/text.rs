@@ -12,7 +12,7 @@ use acpx_core::wire::RpcMessage;
 use serde_json::Value;
 
 use super::result::UsageTracker;
-use super::terminal::{self, CostBefore};
+use super::terminal;
 use super::tool::{ToolCallPhase, ToolCallView};
 use super::tool_io::ToolIoView;
 use super::{
@@ -54,7 +54,6 @@ pub(super) struct TextView {
     prompts_here: bool,
     /// The usage that the agent reported.
     usage: UsageTracker,
-    cost_before: CostBefore,
     /// The last compaction, and its status when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -87,9 +86,9 @@ impl TextView {
         Self { verbose, is_terminal, tool_io: ToolIoView::new(is_terminal), ..Self::default() }
     }
 
-    /// What the session had cost before the turn.
-    pub(super) fn set_cost_before(&mut self, cost: Option<Cost>) {
-        self.cost_before = CostBefore::Known(cost);
+    /// Takes what the session had cost before the turn.
+    pub(super) fn begin_with(&mut self, cost: Option<&Cost>) {
+        self.usage.begin_with(cost);
     }
 
     /// The terminal asks for permissions.
@@ -177,7 +176,7 @@ impl TextView {
 
     /// The summary, and an error on stderr.
     fn summarize(&self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
-        let summary = terminal::summary(result, self.usage.last(), &self.cost_before);
+        let summary = terminal::summary(result, &self.usage);
         if !summary.is_empty() {
             console.out.styled(Style::Dim, &format!("{summary}\n"))?;
         }

@@ -75,6 +75,7 @@ fn usage_by_session_and_project_names_them_and_never_adds_currencies() {
         short_id: id.to_owned(),
         agent: "claude".to_owned(),
         name: name.map(str::to_owned),
+        title: Some("Find the bug".to_owned()),
     };
     let sessions = report(
         UsageBy::Session,
@@ -86,7 +87,7 @@ fn usage_by_session_and_project_names_them_and_never_adds_currencies() {
     insta::assert_snapshot!(shown(&sessions, 80), @r"
     SESSION        ID        TURNS  INPUT  OUTPUT  CACHED  TOKENS               COST
     mend[2J the …  019a5f3c      1   1.2k     345     15k     17k             ~$1.00
-    claude         019a5f3d      1   1.2k     345     15k     17k          ~2.00 EUR
+    Find the bug   019a5f3d      1   1.2k     345     15k     17k          ~2.00 EUR
     total                        2   2.4k     690     30k     33k  ~2.00 EUR + $1.00
     ");
     let project = |cwd: &str| UsageLabel::Project(cwd.to_owned());
@@ -121,9 +122,9 @@ fn usage_in_a_pipe_has_a_line_of_columns_for_each_row() {
     assert_eq!(
         lines,
         [
-            "2026-11-16\t2\t0\t2400\t690\t30000\t33090\t0\t0.75 USD",
-            "2026-11-17\t2\t1\t12\t3\t-\t15\t1\t0.0035 USD",
-            "2026-11-18\t1\t1\t-\t-\t-\t-\t1\t-",
+            "2026-11-16\t2\t0\t2400\t690\t30000\t33090\t0\t0.75 USD\treported\tderived",
+            "2026-11-17\t2\t1\t12\t3\t-\t15\t1\t0.0035 USD\tderived\tderived",
+            "2026-11-18\t1\t1\t-\t-\t-\t-\t1\t-\tunknown\tunknown",
         ]
     );
 }

@@ -92,7 +92,7 @@ impl<'a> HostSession<'a> {
             Some(DisplayScope::All { record, .. }) => Some(record.to_string()),
             Some(DisplayScope::Turn { .. }) | None => None,
         };
-        PendingParams { session_id }
+        PendingParams { session_id, ..PendingParams::default() }
     }
 
     /// Whether the agent of a followed record requests something with this event.

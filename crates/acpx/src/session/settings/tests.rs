@@ -182,3 +182,14 @@ fn agent_defaults_of_a_bridge_apply_to_that_agent_only() {
     let settings = bridged(line, "{}", &[home, key]);
     assert_eq!(settings, (pairs(&[home, key, follows[0]]), BTreeMap::new()));
 }
+
+#[test]
+fn home_keys_of_a_projects_configuration_are_reported_with_their_place() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join(".acpxrc.json");
+    std::fs::write(&file, r#"{"index":{},"tll":1}"#).unwrap();
+    let config = Config::load_for(&root.path().join("home"), root.path()).unwrap();
+    let words = unread_keys(&config, None).unwrap();
+    let expected = ": nothing reads index (it belongs in config.json of ACPX_HOME), tll (did you mean ttl?)";
+    assert!(words.ends_with(expected), "{words}");
+}

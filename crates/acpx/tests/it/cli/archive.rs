@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 use super::import_npm::{end_npm_owners, npm_acpx_at};
 use crate::acpx::{Place, text};
 
-/// A change to an archive.
-type Edit<'a> = &'a dyn Fn(&mut Value);
-
 /// An agent that keeps its sessions: any load succeeds.
 fn script() -> Script {
     let turn = Script::new()
@@ -95,6 +92,22 @@ fn imported_archive_has_every_event_and_continues_in_its_acp_session() {
         let again = second.acpx(&["--format", "json", "sessions", "import", &text(&archive), "--name", "b"]);
         assert_eq!((again.failure().0.as_str(), again.code), ("SESSION_PROVIDER_EXISTS", Some(2)));
     }
+}
+
+#[test]
+fn reformatted_archive_has_the_same_events() {
+    let (first, argv, archive) = exported();
+    first.ok(&["host", "stop"]);
+    let whole: Value = serde_json::from_str(&fs::read_to_string(&archive).unwrap()).unwrap();
+    let second = other(&argv);
+    fs::write(second.work().join("x.json"), serde_json::to_string_pretty(&whole).unwrap()).unwrap();
+    second.json(&["sessions", "import", "x.json", "--cwd", &text(second.work())]);
+    assert_eq!(events(&second, "api"), events(&first, "api"));
+    // Every line of the output is one event, so no stored body has a line break.
+    let exported = second.ok(&["scripted", "sessions", "export", "api"]);
+    let rows = |exported: &str| serde_json::from_str::<Value>(exported).unwrap()["acpx"]["events"].clone();
+    assert_eq!(rows(&exported), whole["acpx"]["events"]);
+    assert!(!exported.contains("\n    \""), "{exported}");
 }
 
 #[test]
@@ -189,57 +202,92 @@ fn archive_of_an_unknown_agent_is_refused_until_you_name_one() {
     assert_eq!((&shown["acpxRecordId"], &shown["agentName"]), (&done["acpxRecordId"], &json!("demo")));
 }
 
+/// A change to an archive.
+type Edit = fn(&mut Value);
+
+/// Damages of an archive, each with its error code and the words of its message.
+const DAMAGES: [(Edit, &str, &str); 14] = [
+    (|archive| archive["format_version"] = json!(2), "UNSUPPORTED_FORMAT_VERSION", "format_version 2"),
+    (
+        |archive| drop(archive.as_object_mut().unwrap().remove("history")),
+        "INVALID_ARCHIVE",
+        "history is missing",
+    ),
+    (
+        |archive| archive["history"][3] = json!(7),
+        "INVALID_ARCHIVE",
+        "a message is an object (history[3], line 1",
+    ),
+    (
+        |archive| drop(archive["history"].as_array_mut().unwrap().pop()),
+        "INVALID_ARCHIVE",
+        "the history has no line for this event",
+    ),
+    (
+        |archive| archive["acpx"]["events"][2][4] = json!("x"),
+        "INVALID_ARCHIVE",
+        "the direction of an event is unknown (acpx.events[2], line 1",
+    ),
+    (|archive| archive["acpx"]["events"][2][2] = json!(9), "INVALID_ARCHIVE", "the lineage has no row 9"),
+    (
+        |archive| archive["acpx"]["turns"][0]["requestId"] = json!(""),
+        "INVALID_ARCHIVE",
+        "(acpx.turns[0], line 1",
+    ),
+    (
+        |archive| archive["acpx"]["record"]["lineage"] = json!([]),
+        "INVALID_ARCHIVE",
+        "the lineage is empty (acpx.record, line 1",
+    ),
+    (
+        |archive| {
+            let mut again = archive["acpx"]["turns"][0].clone();
+            again["turn"] = json!(2);
+            archive["acpx"]["turns"].as_array_mut().unwrap().push(again);
+        },
+        "INVALID_ARCHIVE",
+        "another turn has the same request id (acpx.turns[1], line 1",
+    ),
+    (
+        |archive| archive["acpx"]["turns"][0]["turn"] = json!(u64::MAX),
+        "INVALID_ARCHIVE",
+        "the number of a turn is too large (acpx.turns[0], line 1",
+    ),
+    (
+        |archive| archive["acpx"]["turns"] = json!([]),
+        "INVALID_ARCHIVE",
+        "the turn of an event is missing (acpx.events[",
+    ),
+    (
+        |archive| archive["session"]["cwd_original"] = json!(7),
+        "INVALID_ARCHIVE",
+        "invalid type: integer `7`, expected a string (session.cwd_original, line 1",
+    ),
+    (
+        |archive| archive["acpx"]["turns"][0]["turn"] = json!(-1),
+        "INVALID_ARCHIVE",
+        "invalid value: integer `-1`, expected u64 (acpx.turns[0], line 1",
+    ),
+    (
+        |archive| archive["session"]["name"] = json!("a\nb"),
+        "INVALID_ARCHIVE",
+        "cannot keep its name: the session name \"a\\nb\" has a control character",
+    ),
+];
+
 #[test]
 fn damaged_archive_is_refused_with_its_place_and_nothing_is_imported() {
     let (first, argv, archive) = exported();
     first.ok(&["host", "stop"]);
     let second = other(&argv);
     let whole: Value = serde_json::from_str(&fs::read_to_string(&archive).unwrap()).unwrap();
-    let damaged = |edit: Edit<'_>| {
+    let damaged = |edit: Edit| {
         let mut archive = whole.clone();
         edit(&mut archive);
         fs::write(second.work().join("x.json"), archive.to_string()).unwrap();
         refused(&second, &["sessions", "import", "x.json"])
     };
-    let cases: [(Edit<'_>, &str, &str); 8] = [
-        (&|archive| archive["format_version"] = json!(2), "UNSUPPORTED_FORMAT_VERSION", "format_version 2"),
-        (
-            &|archive| drop(archive.as_object_mut().unwrap().remove("history")),
-            "INVALID_ARCHIVE",
-            "history is missing",
-        ),
-        (
-            &|archive| archive["history"][3] = json!(7),
-            "INVALID_ARCHIVE",
-            "a message is an object (history[3], line 1",
-        ),
-        (
-            &|archive| drop(archive["history"].as_array_mut().unwrap().pop()),
-            "INVALID_ARCHIVE",
-            "the history has no line for this event",
-        ),
-        (
-            &|archive| archive["acpx"]["events"][2][4] = json!("x"),
-            "INVALID_ARCHIVE",
-            "the direction of an event is unknown (acpx.events[2], line 1",
-        ),
-        (
-            &|archive| archive["acpx"]["events"][2][2] = json!(9),
-            "INVALID_ARCHIVE",
-            "the lineage has no row 9",
-        ),
-        (
-            &|archive| archive["acpx"]["turns"][0]["requestId"] = json!(""),
-            "INVALID_ARCHIVE",
-            "(acpx.turns[0], line 1",
-        ),
-        (
-            &|archive| archive["acpx"]["record"]["lineage"] = json!([]),
-            "INVALID_ARCHIVE",
-            "the lineage is empty (acpx",
-        ),
-    ];
-    for (edit, code, words) in cases {
+    for (edit, code, words) in DAMAGES {
         let (found, message) = damaged(edit);
         assert_eq!(found, code, "{message}");
         assert!(message.contains(words), "{words}: {message}");
@@ -340,6 +388,23 @@ fn export_replaces_only_a_regular_file() {
 }
 
 #[test]
+fn documents_for_people_need_a_file_if_stdout_is_json() {
+    let (place, ..) = exported();
+    let export = |rest: &[&str]| {
+        place.acpx(&[&["--format", "json", "scripted", "sessions", "export", "api"][..], rest].concat())
+    };
+    for form in ["markdown", "html"] {
+        let done = export(&["--as", form]);
+        let hint = "add --as json, or write it to a file with --output FILE";
+        assert_eq!(done.failure(), ("USAGE".to_owned(), hint.to_owned(), Some(2)), "{done:?}");
+        let message = format!("with --format json stdout has only JSON, and --as {form} is not JSON");
+        assert_eq!(done.json()["error"]["message"], json!(message));
+        assert_eq!(export(&["--as", form, "--output", "page"]).json()["action"], "session_exported");
+    }
+    assert_eq!(export(&["--as", "json"]).json()["action"], "session_export");
+}
+
+#[test]
 fn documents_of_a_session_fold_tool_calls_and_escape_the_agent() {
     let (place, ..) = exported();
     place.ok(&["host", "stop"]);
@@ -374,6 +439,10 @@ fn documents_of_a_session_fold_tool_calls_and_escape_the_agent() {
         .map(|entry| entry["type"].as_str().unwrap())
         .collect();
     assert_eq!(types, ["prompt", "thought", "tool", "message"]);
+    // Its agent gave it no title, so it has that of the list.
+    let listed = place.json(&["sessions", "list"]);
+    assert_eq!((&json["title"], &listed[0]["title"]), (&json!("first words"), &json!("first words")));
+    assert!(markdown.starts_with("# first words\n"), "{markdown}");
     assert_eq!(place.processes(), [0; 0]);
     assert_eq!(Path::new(&place.work()).read_dir().unwrap().count(), 1, "nothing but the archive is written");
 }

@@ -105,12 +105,28 @@ fn verify_names_the_damaged_session_and_exits_with_1() {
     let done = place.acpx(&["verify", &text(&file)]);
     assert_eq!(done.code, Some(1));
     assert!(done.out.contains("rows of events belong to no session"), "{done:?}");
-    fs::write(&file, "no database at all, but long enough to be read").unwrap();
-    let (code, _, exit) = place.acpx(&["--format", "json", "verify", &text(&file)]).failure();
-    assert_eq!((code.as_str(), exit), ("STORE_CORRUPT", Some(1)));
-    let missing = place.acpx(&["--format", "json", "verify", "no-such-file"]);
-    assert_eq!(missing.failure().0, "STORE_NOT_OPENED");
     assert_eq!(place.acpx(&["--format", "json", "backup", "/no/such/directory/x"]).code, Some(1));
+}
+
+#[test]
+fn verify_names_a_file_that_is_missing_or_no_store() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let (words, other) = (place.path_of("words.txt"), place.path_of("other.db"));
+    fs::write(&words, "no database at all, but long enough to be read").unwrap();
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    let hint = "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions";
+    let directory = text(place.work());
+    for (file, code, reason) in [
+        ("no-such-file", "STORE_NOT_OPENED", "No such file or directory"),
+        (&directory, "STORE_NOT_OPENED", "is a directory"),
+        (&text(&words), "STORE_CORRUPT", "file is not a database"),
+        (&text(&other), "STORE_CORRUPT", "it is not a store of acpx"),
+    ] {
+        let done = place.acpx(&["--format", "json", "verify", file]);
+        assert_eq!(done.failure(), (code.to_owned(), hint.to_owned(), Some(1)), "{file}");
+        assert_eq!(done.json()["error"]["message"], json!(format!("cannot verify {file}: {reason}")));
+    }
 }
 
 #[test]

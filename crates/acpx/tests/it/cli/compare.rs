@@ -15,11 +15,12 @@ fn rows(place: &Place, line: &[&str]) -> (Vec<Value>, Option<i32>) {
     (rows, done.code)
 }
 
+/// A row of the demo agent's answer to `hello there`.
 fn row(agent: &str, status: &str, message: &str, error: Option<&str>) -> Value {
     let stop_reason = if error.is_none() { json!("end_turn") } else { Value::Null };
     json!({
-        "agent": agent, "status": status, "stop_reason": stop_reason, "input_tokens": null, "output_tokens": null,
-        "total_tokens": null, "final_message": message, "error": error, "permission_requests": 0,
+        "agent": agent, "status": status, "stop_reason": stop_reason, "input_tokens": 3, "output_tokens": 6,
+        "total_tokens": 9, "final_message": message, "error": error, "permission_requests": 0,
         "permission_denied": 0,
     })
 }
@@ -75,6 +76,27 @@ fn compare_refuses_an_unknown_agent_before_any_starts() {
     place.configure(r#"{"disableExec":true}"#);
     let disabled = place.acpx(&["compare", "--json", "demo", "hi"]);
     assert_eq!(disabled.failure().0, "EXEC_DISABLED");
+}
+
+#[test]
+fn compare_with_agents_alone_needs_a_prompt_from_stdin() {
+    let place = Place::new();
+    place.configure(
+        &json!({ "agents": { "other": { "argv": [env!("CARGO_BIN_EXE_acpx"), "demo-agent"] } } }).to_string(),
+    );
+    for last in ["demo", "other"] {
+        let done = place.acpx(&["--format", "json", "compare", "demo", last]);
+        let hint = format!(
+            "add it: acpx compare demo {last} 'why is the build slow?'; to send the word {last}, put it after --"
+        );
+        assert_eq!(done.failure(), ("USAGE".to_owned(), hint, Some(2)));
+        let message = format!("compare needs a prompt, and \"{last}\" is an agent");
+        assert_eq!(done.json()["error"]["message"], json!(message));
+    }
+    let piped = place.acpx_with_stdin("from a pipe", &["--format", "quiet", "compare", "demo", "other"]);
+    assert_eq!((piped.out.as_str(), piped.code), ("demo\tok\nother\tok\n", Some(0)), "{piped:?}");
+    let (answers, _) = rows(&place, &["compare", "--json", "demo", "--", "other"]);
+    assert_eq!(answers[0]["final_message"], "You said: other");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::acpx::{Place, text};
 use crate::editor::Editor;
 
-const WRONG: &str = "agents.demo.command must be one program without spaces or quotes, since \"args\" has the arguments; found a string";
+const WRONG: &str =
+    "agents.demo.command must be one program without spaces or quotes, since \"args\" has the arguments";
 
 #[test]
 fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {

@@ -24,9 +24,15 @@ fn is_untouched(place: &Place) -> bool {
 fn exec_prints_three_formats_and_leaves_no_record_and_no_process() {
     let place = Place::new();
     let out = "You said: hi there\n\n[done] end_turn\n";
-    let expected = |out: &str| Done { out: out.to_owned(), err: String::new(), code: Some(0) };
-    assert_eq!(place.acpx(&["demo", "exec", "hi", "there"]), expected(out));
-    assert_eq!(place.acpx(&["--format", "quiet", "demo", "exec", "hi"]), expected("You said: hi\n"));
+    let expected = |out: &str, tokens: &str| {
+        let err = format!("[acpx] tokens: {tokens}\n");
+        Done { out: out.to_owned(), err, code: Some(0) }
+    };
+    assert_eq!(place.acpx(&["demo", "exec", "hi", "there"]), expected(out, "input=2 output=5 total=7"));
+    assert_eq!(
+        place.acpx(&["--format", "quiet", "demo", "exec", "hi"]),
+        expected("You said: hi\n", "input=1 output=3 total=4")
+    );
     let done = place.acpx(&["demo", "exec", "hi", "--format", "json", "--json-strict"]);
     assert_eq!((done.err.as_str(), done.code), ("", Some(0)));
     let lines = done.lines();

@@ -23,6 +23,7 @@ pub(crate) mod import_npm;
 mod login;
 mod mcp_servers;
 mod move_session;
+mod native;
 mod npm_flags;
 mod openclaw;
 mod output;

@@ -111,7 +111,7 @@ fn verbose_reports_each_step_and_nothing_is_reported_without_it() {
     let fresh = said(&["--verbose", "demo", "hello"]);
     assert!(fresh.contains("[acpx] the agent has a fresh session (agent-lost)\n"), "{fresh}");
     let plain = said(&["demo", "hello"]);
-    assert_eq!(plain.lines().count(), 1, "the banner alone: {plain}");
+    assert_eq!(plain.lines().count(), 2, "the banner and the tokens: {plain}");
 }
 
 #[test]

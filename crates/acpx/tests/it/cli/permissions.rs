@@ -33,7 +33,7 @@ fn permission_decisions_are_printed_in_every_format() {
     place.ok(&["demo", "sessions", "new"]);
     let text = place.acpx(&["demo", "permission"]);
     assert!(text.out.contains("[permission] Edit notes.txt: answered Reject\n"), "{}", text.out);
-    let quiet = place.acpx(&["--format", "quiet", "demo", "permission"]);
+    let quiet = place.acpx(&["--format", "quiet", "demo", "permission"]).without_tokens();
     let message = "every permission that the agent asked for was denied: Edit notes.txt";
     let hint = "no client that could answer has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
     let err = format!("[acpx] error: PERMISSION_DENIED {message}\n[acpx] hint: {hint}\n");

@@ -34,9 +34,17 @@ fn a_project_agent_starts_only_after_trust_and_not_after_a_change() {
     fs::create_dir_all(place.work().join("sub")).unwrap();
     let file = text(project_file(&place));
     write(&place, &json!({ "agents": { "theirs": demo() }, "format": "quiet" }));
-    let unknown = place.acpx(&["theirs", "exec", "hello"]);
-    assert_eq!((unknown.code, unknown.out.as_str()), (Some(2), ""), "{unknown:?}");
-    let exec = place.acpx(&["demo", "exec", "hello"]);
+    let hint = format!(
+        "the project's file {file} defines the agent theirs, but is not trusted as it is now; to review and allow it: \
+         acpx trust"
+    );
+    for (line, code) in
+        [(&["theirs", "exec", "hello"][..], "USAGE"), (&["compare", "demo", "theirs", "hi"], "AGENT_UNKNOWN")]
+    {
+        let unknown = place.acpx(&[&["--format", "json"][..], line].concat());
+        assert_eq!(unknown.failure(), (code.to_owned(), hint.clone(), Some(2)), "{unknown:?}");
+    }
+    let exec = place.acpx(&["demo", "exec", "hello"]).without_tokens();
     let notice = format!(
         "[acpx] {file} is not trusted; not in force: agents, format; to review and allow it: acpx trust\n"
     );
@@ -79,6 +87,25 @@ fn a_project_agent_starts_only_after_trust_and_not_after_a_change() {
 }
 
 #[test]
+fn trust_review_shows_variables_and_ignored_keys() {
+    let place = Place::new();
+    let mut agent = demo();
+    agent["env"] = json!({ "LD_PRELOAD": "./lib.so", "API_TOKEN": "s3cret" });
+    write(&place, &json!({ "agents": { "theirs": agent }, "modle": "opus" }));
+    let argv = json!([env!("CARGO_BIN_EXE_acpx"), "demo-agent"]);
+    let file = text(project_file(&place));
+    let expected = [
+        &format!("{file} sets"),
+        &format!("  agents.theirs.argv = {argv}"),
+        "  agents.theirs.env.API_TOKEN = (not shown)",
+        "  agents.theirs.env.LD_PRELOAD = \"./lib.so\"",
+        "  modle = (unknown, ignored)",
+        &format!("trusted {file}"),
+    ];
+    assert_eq!(place.ok(&["trust", "--yes"]).lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_flag_overrides_the_project_and_the_project_the_home() {
     let place = Place::new();
     place.configure(
@@ -90,22 +117,24 @@ fn a_flag_overrides_the_project_and_the_project_the_home() {
     let shown = place.acpx(&["--format", "json", "--ttl", "9", "config"]);
     assert!(!shown.out.contains("s3cret"), "{shown:?}");
     let home = text(place.acpx_home().join("config.json"));
+    let origins = json!({
+        "defaultAgent": "built-in", "defaultPermissions": "built-in", "nonInteractivePermissions": "built-in",
+        "authPolicy": "built-in", "ttl": "flag", "timeout": "project", "idleTimeout": "project",
+        "queueMaxDepth": "built-in", "maxCost": "built-in", "maxTokens": "built-in", "format": "global", "agents.mine": "global", "agents.both": "project",
+        "authMethods.a": "global", "authMethods.b": "global", "disableExec": "built-in",
+        "keepPrograms": "built-in", "index": "built-in", "notify": "built-in", "mcpServers": "built-in",
+        "recall": "built-in", "paths.global": "environment", "paths.project": "built-in",
+    });
     let expected = json!({
         "defaultAgent": "codex", "defaultPermissions": "approve-reads", "nonInteractivePermissions": "deny",
         "authPolicy": "skip", "ttl": 9, "timeout": null, "idleTimeout": 3.5, "queueMaxDepth": 256,
         "maxCost": null, "maxTokens": null, "format": "quiet",
         "agents": { "mine": { "command": "./mine --acp" }, "both": { "argv": ["y"] } },
-        "authMethods": ["a", "b"], "disableExec": false, "keepPrograms": [], "mcpServers": [],
+        "authMethods": ["a", "b"], "disableExec": false, "keepPrograms": [], "mcpServers": [], "recall": false,
+        "index": { "enabled": true, "exclude": [], "excludeAgents": [] }, "notify": { "sinks": [] },
         "paths": { "global": home, "project": text(project_file(&place)) },
         "loaded": { "global": true, "project": true },
-        "origins": {
-            "defaultAgent": "built-in", "defaultPermissions": "built-in", "nonInteractivePermissions": "built-in",
-            "authPolicy": "built-in", "ttl": "flag", "timeout": "project", "idleTimeout": "project",
-            "queueMaxDepth": "built-in", "maxCost": "built-in", "maxTokens": "built-in", "format": "global", "agents.mine": "global", "agents.both": "project",
-            "authMethods.a": "global", "authMethods.b": "global", "disableExec": "built-in",
-            "keepPrograms": "built-in", "mcpServers": "built-in",
-            "paths.global": "environment", "paths.project": "built-in",
-        },
+        "origins": origins,
     });
     assert_eq!(serde_json::from_str::<Value>(&shown.out).unwrap(), expected);
     // Text in a pipe is the same JSON on many lines, as npm acpx has it.

@@ -23,11 +23,11 @@ fn a_prompt_is_shown_for_people_for_programs_and_alone() {
         record.as_str().unwrap(),
         place.work().display()
     );
-    assert_eq!(shown.err, banner);
+    assert_eq!(shown.err, format!("{banner}[acpx] tokens: input=4 output=14 total=18\n"));
 
     let quiet = place.acpx(&["--format", "quiet", "demo", "think about it"]);
-    let expected = Done { out: "You said: think about it\n".to_owned(), err: String::new(), code: Some(0) };
-    assert_eq!(quiet, expected);
+    let err = "[acpx] tokens: input=7 output=14 total=21\n".to_owned();
+    assert_eq!(quiet, Done { out: "You said: think about it\n".to_owned(), err, code: Some(0) });
 
     let lines = place.json_lines(&["--json-strict", "demo", "think about it"]);
     let methods: Vec<&Value> = lines.iter().map(|line| &line["method"]).collect();
@@ -36,7 +36,8 @@ fn a_prompt_is_shown_for_people_for_programs_and_alone() {
     let result = lines.last().unwrap();
     assert_eq!((&result["action"], &result["status"]), (&json!("prompt_result"), &json!("completed")));
     assert!(result["durationMs"].is_u64() && result["requestId"].is_string(), "{result}");
-    assert!(result.get("error").is_none() && result.get("usage").is_none(), "{result}");
+    let usage = json!({ "inputTokens": 11, "outputTokens": 14, "totalTokens": 25 });
+    assert_eq!((result.get("error"), &result["usage"]), (None, &usage), "{result}");
     assert_eq!(result["text"], quiet.out.trim_end(), "{result}");
 }
 

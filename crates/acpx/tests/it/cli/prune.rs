@@ -33,10 +33,11 @@ fn prune_deletes_closed_sessions_and_shrinks_the_store_file() {
     let (small, large) = (closed(&place, "small", 16), closed(&place, "large", 3 << 20));
     let open = place.json(&["demo", "sessions", "new", "-s", "open"]);
     let dry = place.json(&["sessions", "prune", "--dry-run"]);
-    let size = dry["bytesFreed"].as_u64().unwrap();
+    let size = dry["contentBytes"].as_u64().unwrap();
     assert!(size > 3 << 20, "{dry}");
     let expected = json!({
-        "action": "sessions_prune_dry_run", "dryRun": true, "count": 2, "bytesFreed": size, "pruned": [large, small],
+        "action": "sessions_prune_dry_run", "dryRun": true, "count": 2, "bytesFreed": 0, "contentBytes": size,
+        "pruned": [large, small],
     });
     assert_eq!(dry, expected);
     let text = place.ok(&["sessions", "prune", "--dry-run", "--larger-than", "1MB"]);
@@ -159,4 +160,20 @@ fn prune_shows_a_table_and_asks_on_a_terminal() {
     closed(&place, "old", 16);
     assert!(!prune(None, &["--yes"]).contains("(y/N)"));
     assert_eq!(listed(&place), [""; 0]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn prune_keeps_a_session_that_is_used_while_it_asks() {
+    use crate::terminal::OnTerminal;
+
+    let place = Place::new();
+    let (old, used) = (closed(&place, "old", 16), closed(&place, "used", 16));
+    let mut terminal = OnTerminal::sized(&place.command(&["sessions", "prune"]), 120, 24);
+    terminal.wait_for("for good? (y/N) ");
+    place.ok(&["demo", "-s", &used, "once more"]);
+    place.ok(&["demo", "sessions", "close", "used"]);
+    terminal.type_in("y\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert_eq!(listed(&place), [used], "{old} is deleted");
 }

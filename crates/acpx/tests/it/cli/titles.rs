@@ -19,6 +19,8 @@ fn titles(place: &Place) -> Vec<Value> {
         place.json(&["demo", "sessions", "list"])[0]["title"].clone(),
         json!(column),
         json!(line),
+        place.json(&["demo", "usage", "--by", "session"])["rows"][0]["title"].clone(),
+        place.json(&["demo", "sessions", "export", "--as", "json"])["title"].clone(),
     ]
 }
 
@@ -27,14 +29,14 @@ fn session_title_is_the_same_everywhere_and_after_a_lost_agent() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "first words\nand more"]);
-    assert_eq!(titles(&place), vec!["first words"; 5]);
+    assert_eq!(titles(&place), vec!["first words"; 7]);
     // The agent forgets everything, and then comes back with the session it has begun since.
     place.ok(&["host", "stop"]);
     std::fs::remove_dir_all(place.acpx_home().join("demo")).unwrap();
     place.ok(&["demo", "other words"]);
     place.ok(&["host", "stop"]);
     place.ok(&["demo", "last words"]);
-    assert_eq!(titles(&place), vec!["first words"; 5]);
+    assert_eq!(titles(&place), vec!["first words"; 7]);
 }
 
 #[test]

@@ -32,9 +32,23 @@ fn usage_sums_reported_tokens_and_derived_costs() {
     place.scripted(&script);
     assert_eq!(place.acpx(&["usage"]).out, "");
     place.ok(&["scripted", "sessions", "new", "-s", "roof"]);
-    for words in ["one", "two", "three"] {
-        place.ok(&["scripted", "-s", "roof", words]);
-    }
+    let used = |words: &str| {
+        let err = place.acpx(&["scripted", "-s", "roof", words]).err;
+        let (session, used) = err.split_once('\n').unwrap();
+        assert!(session.starts_with("[acpx] session roof"), "{err}");
+        used.to_owned()
+    };
+    let context = |used: u64, cost: &str| {
+        format!("[acpx] context: {used} of 1000 tokens\n[acpx] session cost: {cost} USD\n")
+    };
+    // Tokens and cost are those of the turn.
+    let first = "[acpx] tokens: input=10 output=2 total=12\n[acpx] cost: 0.25 USD\n";
+    assert_eq!(used("one"), format!("{first}{}", context(10, "0.25")));
+    let second = "[acpx] tokens: input=28 output=2 total=30\n[acpx] cost: 0.25 USD\n";
+    assert_eq!(used("two"), format!("{second}{}", context(30, "0.50")));
+    assert_eq!(used("three"), "");
+    let quiet = ["--format", "quiet", "scripted", "sessions", "result", "roof", "--turn", "2"];
+    assert_eq!(place.acpx(&quiet).err, second);
     let record = place.json(&["scripted", "sessions", "show", "roof"])["acpxRecordId"].clone();
     let tokens = json!({ "source": "reported", "unknownTurns": 1, "total": 42, "input": 38, "output": 4 });
     let cost =
@@ -44,10 +58,11 @@ fn usage_sums_reported_tokens_and_derived_costs() {
     row["acpxRecordId"] = record.clone();
     row["agent"] = json!("scripted");
     row["name"] = json!("roof");
+    row["title"] = json!("one");
     let expected = json!({ "action": "usage", "by": "session", "rows": [row], "total": total });
     assert_eq!(place.json(&["scripted", "usage", "--by", "session"]), expected);
     let project = place.work().display().to_string();
-    let figures = "3\t1\t38\t4\t-\t42\t1\t0.50 USD\n";
+    let figures = "3\t1\t38\t4\t-\t42\t1\t0.50 USD\treported\tderived\n";
     assert_eq!(place.ok(&["usage", "--by", "project"]), format!("{project}\t{figures}"));
     assert_eq!(place.ok(&["usage", "--by", "agent", "--since", "1h"]), format!("scripted\t{figures}"));
     assert_eq!(place.ok(&["usage", "--until", "2020-01-01"]), "");
@@ -62,6 +77,14 @@ fn usage_sums_reported_tokens_and_derived_costs() {
         .collect();
     // Between these zones there are always 25 hours.
     assert!(days[0] > days[1], "{days:?}");
+}
+
+#[test]
+fn usage_of_the_demo_agent_is_reported_without_an_account() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "hello"]);
+    assert_eq!(place.ok(&["usage", "--by", "agent"]), "demo\t1\t0\t2\t4\t-\t6\t1\t-\treported\tunknown\n");
 }
 
 #[test]

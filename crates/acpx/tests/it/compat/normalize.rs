@@ -15,7 +15,8 @@ pub(super) const EVERYWHERE: [&str; 3] = [
 ];
 
 /// Members whose value is a number or text of this run alone.
-const VOLATILE: [&str; 7] = ["pid", "wall_ms", "wallMs", "bytesFreed", "durationMs", "uptime", "active_path"];
+const VOLATILE: [&str; 8] =
+    ["pid", "wall_ms", "wallMs", "bytesFreed", "contentBytes", "durationMs", "uptime", "active_path"];
 
 pub(super) struct Normalizer {
     /// Texts of this place and what stands for them, the longest first.
@@ -73,6 +74,8 @@ impl Normalizer {
         if value["action"] == "prompt_result" {
             return None;
         }
+        // The recordings of npm acpx are of an agent that reported no usage.
+        value.get_mut("result").and_then(Value::as_object_mut).map(|result| result.remove("usage"));
         self.value(&mut value);
         if value["jsonrpc"] == "2.0" && value["id"].is_number() {
             let id = value["id"].take();

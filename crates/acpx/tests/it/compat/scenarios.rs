@@ -56,6 +56,8 @@ impl Step {
 const IDS: &str = "ids in JSON";
 const REPLACED: &str = "`session_ensured` after a replacement";
 const USAGE: &str = "usage errors";
+const PRUNE: &str = "`sessions prune`";
+const COMPARE: &str = "`compare`";
 const STATUS: &str = "`status`";
 const WARM: &str = "agents after `sessions new`, `ensure`, `set`";
 const MISSING: &str = "a `--file` or `--cwd` that is not there";
@@ -109,7 +111,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             same("--format json mock sessions prune --before 2000-01-01"),
             same("--format json mock sessions prune --older-than 30"),
             exit_differs("mock sessions prune --older-than x", &[USAGE]),
-            same("--format json mock sessions prune --dry-run"),
+            differs("--format json mock sessions prune --dry-run", &[PRUNE]),
             same("--format json mock sessions prune"),
             same("mock sessions prune"),
             same("--format quiet mock sessions list --local"),
@@ -234,9 +236,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             same("config init"),
             same("--format json config init"),
             same("--format quiet compare mock hello"),
-            same("--format json compare mock hello"),
+            differs("--format json compare mock hello", &[COMPARE]),
             same("--format quiet compare mock mock fail"),
-            same("--format json compare mock refuse"),
+            differs("--format json compare mock refuse", &[COMPARE]),
             exit("compare mock"),
             exit_differs("flow run missing.mjs", &[FLOW]),
             exit("--version"),

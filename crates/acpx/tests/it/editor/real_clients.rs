@@ -261,10 +261,10 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// The result of a response without the ids, numbers and times in `_meta`.
+/// The result of a response without the ids, numbers and times in `_meta`, and without the usage of a turn.
 fn without_meta(answer: &Value) -> Value {
     let mut result = answer.get("result").unwrap_or_else(|| panic!("{answer}")).clone();
-    result.as_object_mut().unwrap().remove("_meta");
+    result.as_object_mut().unwrap().retain(|name, _| name != "_meta" && name != "usage");
     result
 }
 

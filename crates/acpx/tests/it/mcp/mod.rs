@@ -73,7 +73,11 @@ impl RawClient {
                     self.answer(&message["id"], chosen).await;
                     told.push(json!({ "asked": message["params"]["toolCall"] }));
                 }
-                _ if message["id"] == id => return (told, message["result"].take()),
+                _ if message["id"] == id => {
+                    let mut end = message["result"].take();
+                    end.as_object_mut().map(|end| end.remove("usage"));
+                    return (told, end);
+                }
                 _ => panic!("{message}"),
             }
         }

@@ -1,7 +1,7 @@
 // What the lab's model answers. Pure: the same conversation always has the same answer.
 //
-// The last line of what the user said decides, and in capitals it steers: USE A TOOL, WRITE TO a path, GO SLOWLY,
-// RECALL. Anything else is echoed. An agent asks its model for more than its user did (a title, a summary); such
+// The last line of what the user said decides, and in capitals it steers: USE A TOOL, WRITE TO a path, SEARCH FOR a
+// word in past sessions, GO SLOWLY, RECALL. Anything else is echoed. An agent asks its model for more than its user did (a title, a summary); such
 // questions are echoed too.
 
 /** What a tool call of the model makes, and what is then in it. */
@@ -31,6 +31,8 @@ export function plan({ said, tools }) {
   const last = texts.at(-1) ?? "";
   const path = /WRITE TO (\S+)/.exec(last)?.[1];
   if (path !== undefined) return write(tools, path) ?? useShell(tools, writing(path)) ?? NO_TOOL;
+  const word = /SEARCH FOR (\w+)/.exec(last)?.[1];
+  if (word !== undefined) return search(tools, word) ?? NO_TOOL;
   if (last.includes("USE A TOOL")) return useShell(tools, COMMAND) ?? NO_TOOL;
   if (last.includes("GO SLOWLY")) return { say: slowly(), pauseMs: SLOW_MS };
   if (last.includes("RECALL")) return quick(`You said before: ${texts.slice(0, -1).join("; ")}`);
@@ -81,6 +83,12 @@ function write(tools, path) {
   return tool && call(tool, { [nameOf(PATHS, tool.parameters)]: path, content: WRITTEN });
 }
 
+/** The tool of `acpx mcp` that searches past sessions, by whatever name the agent gives it. */
+function search(tools, words) {
+  const tool = tools.find(({ name, parameters }) => /search$/.test(name) && parameters?.properties?.words !== undefined);
+  return tool && call(tool, { words });
+}
+
 /** The same as a command. */
 function writing(path) {
   return `echo ${WRITTEN.trim()} > ${path}`;
@@ -95,10 +103,10 @@ function nameOf(names, parameters) {
 }
 
 /** Calls a tool with arguments that its schema takes: what is known of them, and what must be there. */
-function call({ name, parameters: { properties, required = [] } }, known) {
+function call({ name, namespace, parameters: { properties, required = [] } }, known) {
   const wanted = Object.keys(properties).filter((name) => name in known || required.includes(name));
   const filled = wanted.map((name) => [name, known[name] ?? anyOf(properties[name])]);
-  return { ...quick(`I use ${name}. `), call: { name, arguments: Object.fromEntries(filled) } };
+  return { ...quick(`I use ${name}. `), call: { name, namespace, arguments: Object.fromEntries(filled) } };
 }
 
 function anyOf({ type, enum: choices }) {

@@ -11,8 +11,10 @@ export function read({ input = [], tools = [] }) {
       if (type.endsWith("_call_output")) return [{ result: textsOf(output).join("") }];
       return type === "message" && role === "user" ? textsOf(content).map((text) => ({ text })) : [];
     }),
-    // Tools may come in groups.
-    tools: tools.flatMap((tool) => tool.tools ?? [tool]).filter(({ name }) => name !== undefined),
+    // Tools may come in groups, and a call then names the group.
+    tools: tools
+      .flatMap((tool) => tool.tools?.map((one) => ({ ...one, namespace: tool.name })) ?? [tool])
+      .filter(({ name }) => name !== undefined),
   };
 }
 
@@ -72,6 +74,7 @@ function output(number, text, call) {
   const content = [{ type: "output_text", text, annotations: [] }];
   const message = { type: "message", id: `msg_${number}`, role: "assistant", status: "completed", content };
   if (call === undefined) return [message];
-  const called = { call_id: `call_${number}`, name: call.name, arguments: JSON.stringify(call.arguments) };
+  const { name, namespace } = call;
+  const called = { call_id: `call_${number}`, name, namespace, arguments: JSON.stringify(call.arguments) };
   return [message, { type: "function_call", id: `fc_${number}`, status: "completed", ...called }];
 }

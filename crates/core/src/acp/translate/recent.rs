@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write as _;
 
-use sha2::{Digest, Sha256};
+use crate::model::sha256_hex;
 
 /// Longer ids are stored as their digest.
 const MAX_ID_BYTES: usize = 256;
@@ -78,12 +77,7 @@ fn key(id: &str) -> Cow<'_, str> {
     if id.len() <= MAX_ID_BYTES {
         return Cow::Borrowed(id);
     }
-    let mut key = String::from("sha256:");
-    for byte in Sha256::digest(id.as_bytes()) {
-        // Writing to a text cannot fail.
-        let _written = write!(key, "{byte:02x}");
-    }
-    Cow::Owned(key)
+    Cow::Owned(format!("sha256:{}", sha256_hex(id.as_bytes())))
 }
 
 #[cfg(test)]

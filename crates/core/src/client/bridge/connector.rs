@@ -31,12 +31,12 @@ impl Connector for Bridge {
         for _ in 0..TRIES {
             let supported = match &self.client {
                 ClientIdentity::InInitialize(_) => PROTOCOL,
-                ClientIdentity::BeforeInitialize(_) => REMOTE_CLIENT_PROTOCOL,
+                ClientIdentity::BeforeInitialize { .. } => REMOTE_CLIENT_PROTOCOL,
             };
             let socket = self.launcher.reach_socket(&self.paths, supported).await?;
             let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
-            let ClientIdentity::BeforeInitialize(client) = &self.client else { return Ok(host) };
+            let ClientIdentity::BeforeInitialize { client, .. } = &self.client else { return Ok(host) };
             let introduced = tokio::time::timeout(SILENCE_TIMEOUT, host.introduce(client)).await;
             match introduced.map_err(|_| self.silent())? {
                 Ok(()) => return Ok(host),

@@ -63,7 +63,7 @@ enum ClientIdentity {
     /// In the client's own `initialize`.
     InInitialize(String),
     /// In a request before the client's first message.
-    BeforeInitialize(String),
+    BeforeInitialize { client: String, is_page: bool },
 }
 
 /// The result of a finished bridge.
@@ -93,10 +93,11 @@ impl Bridge {
     }
 
     /// A bridge for a remote client. Every host learns this before it gets a message of the client. Keeps less state
-    /// per client, because there may be many.
+    /// per client, because there may be many. The connection of the page ends with its host.
     pub fn for_remote_client(launcher: Launcher, paths: HostPaths, client: &RemoteClientMeta) -> Self {
+        let is_page = client.page.is_some();
         let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
-        Self { launcher, paths, client: ClientIdentity::BeforeInitialize(client) }
+        Self { launcher, paths, client: ClientIdentity::BeforeInitialize { client, is_page } }
     }
 
     /// Forwards lines until the client disconnects, or until `stop`. A running turn continues. A client that only
@@ -128,7 +129,7 @@ impl Bridge {
     fn state(&self) -> BridgeState {
         BridgeState::new(match &self.client {
             ClientIdentity::InInitialize(client) => BridgeProfile::local(client.clone()),
-            ClientIdentity::BeforeInitialize(_) => BridgeProfile::remote_client(),
+            ClientIdentity::BeforeInitialize { is_page, .. } => BridgeProfile::remote_client(*is_page),
         })
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct BridgeProfile {
     pub(super) may_lose_connection: bool,
     /// Whether the other end is known to be an acpx host.
     pub(super) is_host: bool,
+    /// Whether the client's connection ends with its host. The page reconnects by its cursor and subscribes again.
+    pub(super) ends_with_host: bool,
 }
 
 /// What a bridge adds to `initialize`.
@@ -32,18 +34,30 @@ impl BridgeProfile {
     /// For a local client, with its description as a JSON object.
     pub(super) fn local(client: String) -> Self {
         let greeting = Greeting::Client(client);
-        Self { greeting, max_bytes: KEPT_BYTES, may_lose_connection: false, is_host: true }
+        Self {
+            greeting,
+            max_bytes: KEPT_BYTES,
+            may_lose_connection: false,
+            is_host: true,
+            ends_with_host: false,
+        }
     }
 
-    /// For a remote client.
-    pub(super) fn remote_client() -> Self {
+    /// For a remote client, or for the page.
+    pub(super) fn remote_client(is_page: bool) -> Self {
         let (greeting, max_bytes) = (Greeting::Nothing, KEPT_BYTES_REMOTE);
-        Self { greeting, max_bytes, may_lose_connection: false, is_host: true }
+        Self { greeting, max_bytes, may_lose_connection: false, is_host: true, ends_with_host: is_page }
     }
 
     /// To a remote agent. Its `initialize` response shows whether it is an acpx host.
     pub(super) fn remote_agent() -> Self {
         let greeting = Greeting::Numbers;
-        Self { greeting, max_bytes: KEPT_BYTES, may_lose_connection: true, is_host: false }
+        Self {
+            greeting,
+            max_bytes: KEPT_BYTES,
+            may_lose_connection: true,
+            is_host: false,
+            ends_with_host: false,
+        }
     }
 }

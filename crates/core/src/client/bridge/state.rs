@@ -125,7 +125,7 @@ impl BridgeState {
 
     /// Whether the bridge can continue with another host.
     pub(super) fn can_continue(&self) -> bool {
-        self.profile.is_host
+        self.profile.is_host && !self.profile.ends_with_host
     }
 
     /// Routes a line of the client.

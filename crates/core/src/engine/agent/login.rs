@@ -134,7 +134,7 @@ pub(crate) async fn ask(
                     connection.elicited(&ask, NOTHING_KEPT, &permit)
                 }
                 // No session waits for it.
-                DecisionEvent::Pending(_) => continue,
+                DecisionEvent::Pending(..) => continue,
             },
         };
         keep(answer.redacted());

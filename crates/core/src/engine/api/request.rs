@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acp::ExtraParams;
-use crate::engine::{ClientLogin, SessionError};
+use crate::engine::{ClientLogin, NotificationQueue, SessionError};
 use crate::model::{
     AbsolutePath, AgentSpec, Fallback, LoginPolicy, McpServer, McpServerRef, Scope, SetupOptions, Timestamp,
     WakeOptions,
@@ -196,6 +196,8 @@ pub struct EngineSettings {
     /// The program to start for a remote agent; without it there are no remote agents. It gets the agent's URL and
     /// arguments, and speaks ACP on stdin and stdout.
     pub relay: Option<AgentSpec>,
+    /// Where events of sessions are queued for notification.
+    pub notifications: NotificationQueue,
     /// The current time.
     pub clock: fn() -> Timestamp,
 }
@@ -223,6 +225,7 @@ impl Default for EngineSettings {
             turn_bytes: 4 << 30,
             terminal_bytes: None,
             relay: None,
+            notifications: NotificationQueue::default(),
             clock: system_time,
         }
     }

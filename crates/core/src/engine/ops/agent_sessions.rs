@@ -18,6 +18,7 @@ use super::standalone::StandaloneAgent;
 use crate::engine::agent::launch_spec::LaunchSpec;
 use crate::engine::agent::live_agent::LiveAgent;
 use crate::engine::session::agent_query::{AgentQuery, AgentQueryError};
+use crate::engine::session::commands::PruneConditions;
 use crate::engine::session::replies::Deletion;
 use crate::engine::{Engine, NewSession, RestoreSession, Session, SessionError};
 
@@ -142,15 +143,19 @@ impl Engine {
         Ok(self.record(record).await?.is_none())
     }
 
-    /// Deletes a record without open turns, as [`Engine::delete`] does. Returns whether it did; a missing record counts
-    /// as deleted.
-    pub(crate) async fn delete_idle(&self, record: &RecordId) -> Result<bool, SessionError> {
+    /// Deletes a record without open turns that meets the conditions, as [`Engine::delete`] does. Returns whether it
+    /// did; a missing record counts as deleted.
+    pub(crate) async fn prune(
+        &self,
+        record: &RecordId,
+        conditions: PruneConditions,
+    ) -> Result<bool, SessionError> {
         loop {
             let session = match self.attach(record, &RestoreSession::unchanged()).await {
                 Err(SessionError::NoRecord(_)) => return Ok(true),
                 attached => attached?,
             };
-            match session.delete_idle().await {
+            match session.prune(conditions).await {
                 // The session ended before it received this; the next attempt starts it again.
                 Err(SessionError::ShutDown(_)) => {}
                 deleted => {

@@ -92,6 +92,11 @@ impl Permissions {
         }
     }
 
+    /// The agent's title of what a pending request permits.
+    pub(crate) fn title_of(&self, ask: &AgentRequestId) -> Option<&str> {
+        self.requests.get(ask)?.permission()?.tool.title.as_deref()
+    }
+
     /// What a client gets of a request: its params, the permission and, for a file or a command, the capability that
     /// makes asking unnecessary. A rule that escalates overrides that capability.
     pub(crate) fn content_of(

@@ -26,8 +26,8 @@ const GRANTS: usize = 8;
 pub struct ResponderRequest {
     details: RequestDetails,
     reply: oneshot::Sender<ClientDecision>,
-    /// Reports once that a person is being asked.
-    pending: Option<oneshot::Sender<()>>,
+    /// Reports once that a person is being asked, with the id by which the request is listed.
+    pending: Option<oneshot::Sender<Option<String>>>,
 }
 
 /// The content of a request.
@@ -151,12 +151,12 @@ impl ResponderRequest {
         self.details.offer
     }
 
-    /// Reports that a person is asked or awaited, so that the session can record it. A client that decides by itself
-    /// does not call this.
-    pub(crate) fn report_pending(&mut self) {
+    /// Reports that a person is asked or awaited, so that the session can record it, and the id by which the request is
+    /// listed, if it is. A client that decides by itself does not call this.
+    pub(crate) fn report_pending(&mut self, question: Option<&str>) {
         if let Some(pending) = self.pending.take() {
             // The receiver may be gone.
-            pending.send(()).ok();
+            pending.send(question.map(str::to_owned)).ok();
         }
     }
 
@@ -198,7 +198,7 @@ pub(crate) fn send_request(details: RequestDetails, responder: Option<&Responder
 /// A request that was sent to the client.
 #[derive(Debug)]
 pub(crate) struct PendingDecision {
-    pending: oneshot::Receiver<()>,
+    pending: oneshot::Receiver<Option<String>>,
     pub(crate) answer: oneshot::Receiver<ClientDecision>,
 }
 
@@ -207,7 +207,7 @@ impl PendingDecision {
     async fn first(mut self) -> DecisionStep {
         tokio::select! {
             biased;
-            Ok(()) = &mut self.pending => DecisionStep::Pending(self.answer),
+            Ok(question) = &mut self.pending => DecisionStep::Pending(question, self.answer),
             decision = &mut self.answer => DecisionStep::Decided(decision.ok()),
         }
     }
@@ -216,8 +216,8 @@ impl PendingDecision {
 /// An event of one pending request.
 #[derive(Debug)]
 enum DecisionStep {
-    /// A person is asked; the receiver gets the answer.
-    Pending(oneshot::Receiver<ClientDecision>),
+    /// A person is asked; the request may be listed under this id, and the receiver gets the answer.
+    Pending(Option<String>, oneshot::Receiver<ClientDecision>),
     /// The answer; `None` if the client gave none.
     Decided(Option<ClientDecision>),
 }
@@ -225,8 +225,8 @@ enum DecisionStep {
 /// An event of any pending request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DecisionEvent {
-    /// A person is asked.
-    Pending(AgentRequestId),
+    /// A person is asked; the request may be listed under this id.
+    Pending(AgentRequestId, Option<String>),
     /// The answer; `None` if the client gave none.
     Decided(AgentRequestId, Option<ClientDecision>),
 }
@@ -282,12 +282,12 @@ impl PendingDecisions {
                     self.waiting.remove(&request);
                     return DecisionEvent::Decided(request, decision);
                 }
-                DecisionStep::Pending(answer) => {
+                DecisionStep::Pending(question, answer) => {
                     let id = request.clone();
                     entry.task = self
                         .open
                         .spawn(async move { (id, number, DecisionStep::Decided(answer.await.ok())) });
-                    return DecisionEvent::Pending(request);
+                    return DecisionEvent::Pending(request, question);
                 }
             }
         }
@@ -419,10 +419,10 @@ mod tests {
         let ask = AgentRequestId("1".into());
         decisions.send(ask.clone(), question(), Some(&responder));
         let mut question = asked.recv().await.unwrap();
-        question.report_pending();
-        question.report_pending();
+        question.report_pending(Some("4f"));
+        question.report_pending(None);
         question.answer(ClientDecision::Approve);
-        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone()));
+        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone(), Some("4f".to_owned())));
         assert_eq!(decisions.next().await, DecisionEvent::Decided(ask, Some(ClientDecision::Approve)));
     }
     #[tokio::test]
@@ -433,13 +433,13 @@ mod tests {
         // The event of the first request is not read before that request is withdrawn and another one is sent.
         decisions.send(ask.clone(), question(), Some(&responder));
         let mut first = asked.recv().await.unwrap();
-        first.report_pending();
+        first.report_pending(None);
         tokio::task::yield_now().await;
         decisions.withdraw(&ask);
         decisions.send(ask.clone(), question(), Some(&responder));
         let mut second = asked.recv().await.unwrap();
-        second.report_pending();
-        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone()));
+        second.report_pending(None);
+        assert_eq!(decisions.next().await, DecisionEvent::Pending(ask.clone(), None));
         first.withdrawn().await;
         assert!(!first.answer(ClientDecision::Approve));
         second.answer(ClientDecision::Reject);

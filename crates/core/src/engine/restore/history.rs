@@ -15,6 +15,8 @@ use crate::store::{Store, StoreError};
 
 /// How many events are folded at a time.
 const PAGE: usize = 4096;
+/// How many exchanges are recent.
+const RECENT: usize = 32;
 /// How many bytes of text a fresh session receives at most. The newest part is kept.
 const CARRIED_CHARS: usize = 200_000;
 
@@ -27,6 +29,8 @@ pub(crate) struct StoredHistory {
     pub(crate) last_message_at: Option<Timestamp>,
     /// What the agent remembers according to all events; `None` if the record has it.
     pub(crate) memory: Option<AgentMemory>,
+    /// The first event of the recent exchanges; `None` if all exchanges are recent.
+    pub(crate) recent: Option<Seq>,
     /// The conversation as text, if a fresh session receives it, and how much of it that is.
     pub(crate) transcript: Option<(String, HistoryExtent)>,
 }
@@ -58,10 +62,11 @@ pub(crate) async fn read(
     let last_message_at = fold.last_message_at();
     let transcript =
         if machine.carries_history() { Some(carried(store, record, machine, &stored).await?) } else { None };
+    let recent = stored.len().checked_sub(RECENT + 1).map(|last_old| stored[last_old + 1].first);
     let branch = fold.branch(machine.returning());
     let in_branch = stored.into_iter().filter(|exchange| Some(exchange.branch) == branch);
     let exchanges = in_branch.map(|stored| stored.exchange).collect();
-    Ok((StoredHistory { exchanges, last_message_at, memory, transcript }, fold))
+    Ok((StoredHistory { exchanges, last_message_at, memory, recent, transcript }, fold))
 }
 
 /// All exchanges: the stored ones, and those that the fold has found since.

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use crate::acp::{ExtraParams, title_line};
 use crate::machine::{ForwardError, ForwardedRequest, Input, PromptRefusal, WaitCondition};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentError, Fact, Fallback, ForwardId, McpServer, RequestId, Scope, Seq,
-    Setting, SetupOptions, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentError, Fact, Fallback, ForwardId, Lifecycle, McpServer, Record,
+    RequestId, Scope, Seq, Setting, SetupOptions, Timestamp, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 
@@ -56,8 +56,24 @@ impl OpenTurnRef {
 pub(crate) enum DeletionObstacle {
     /// A turn has begun since the session did.
     BegunTurn,
-    /// A turn runs or is queued.
-    OpenTurn,
+    /// A turn runs or is queued, or the record does not meet the conditions.
+    NotPrunable(PruneConditions),
+}
+
+/// What a record without open turns must be to be pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PruneConditions {
+    /// Whether it may be open.
+    pub(crate) include_open: bool,
+    /// It was not used or closed after this time.
+    pub(crate) unchanged_since: Option<Timestamp>,
+}
+
+impl PruneConditions {
+    fn are_met_by(&self, record: &Record) -> bool {
+        (self.include_open || record.lifecycle != Lifecycle::Open)
+            && self.unchanged_since.is_none_or(|since| record.updated_at <= since)
+    }
 }
 
 /// A command for a session's task.
@@ -163,10 +179,7 @@ impl SessionTask {
                 self.feed(Input::Close);
             }
             SessionCommand::Writer(reply) => send(reply, self.journal.writer()),
-            SessionCommand::DeleteUnless(obstacle, reply) if self.has_obstacle(obstacle) => {
-                send(reply, Deletion::default());
-            }
-            SessionCommand::DeleteUnless(_, reply) => self.delete(None, reply),
+            SessionCommand::DeleteUnless(obstacle, reply) => self.delete_unless(obstacle, reply).await?,
             SessionCommand::Delete(extra_params, reply) => self.delete(extra_params, reply),
             SessionCommand::Park(UnrestorablePark::Refused, reply) if self.machine.has_only_memory() => {
                 send(reply, false);
@@ -327,10 +340,27 @@ impl SessionTask {
         self.actions.push(SessionAction::Send(request));
     }
 
-    fn has_obstacle(&self, obstacle: DeletionObstacle) -> bool {
+    async fn delete_unless(
+        &mut self,
+        obstacle: DeletionObstacle,
+        reply: oneshot::Sender<Deletion>,
+    ) -> Result<(), StoreError> {
+        if self.has_obstacle(obstacle).await? {
+            send(reply, Deletion::default());
+        } else {
+            self.delete(None, reply);
+        }
+        Ok(())
+    }
+
+    async fn has_obstacle(&mut self, obstacle: DeletionObstacle) -> Result<bool, StoreError> {
         match obstacle {
-            DeletionObstacle::BegunTurn => self.journal.has_begun_turn(),
-            DeletionObstacle::OpenTurn => self.machine.open_turns().next().is_some(),
+            DeletionObstacle::BegunTurn => Ok(self.journal.has_begun_turn()),
+            DeletionObstacle::NotPrunable(_) if self.machine.open_turns().next().is_some() => Ok(true),
+            DeletionObstacle::NotPrunable(conditions) => {
+                let stored = self.shared.store.record(self.journal.record().clone());
+                Ok(stored.await?.is_some_and(|record| !conditions.are_met_by(&record)))
+            }
         }
     }
 

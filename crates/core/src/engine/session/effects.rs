@@ -92,6 +92,7 @@ impl SessionTask {
         match effect {
             Effect::Fact(fact) => {
                 self.replies.name_client(fact);
+                self.journal.queue_notification(self.shared.settings.notifications.of_fact(now, fact));
                 if matches!(fact, Fact::TurnStarted { .. }) {
                     self.agent.begin_turn();
                 }

@@ -17,7 +17,8 @@ use crate::store::{SessionWriter, Store};
 
 use super::agent_query::{AgentQuery, AgentQueryError};
 use super::commands::{
-    DeferredCommand, DeletionObstacle, MoveError, OpenTurnRef, SessionCommand, UnrestorablePark,
+    DeferredCommand, DeletionObstacle, MoveError, OpenTurnRef, PruneConditions, SessionCommand,
+    UnrestorablePark,
 };
 use super::journal::ScopeSuccessor;
 use super::replies::{Deletion, PromptWaiter, WakeReply};
@@ -77,6 +78,8 @@ impl Session {
             held: held.subscribe(),
             _holds: held.clone(),
             exit_reason: exit_reason.clone(),
+            record: record.clone(),
+            changes: shared.changes.clone(),
         };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.longest_sent().saturating_sub(ENVELOPE_BYTES);
@@ -440,9 +443,9 @@ impl Session {
         self.ask(|reply| SessionCommand::DeleteUnless(DeletionObstacle::BegunTurn, reply)).await
     }
 
-    /// Deletes the record, unless it has an open turn.
-    pub(crate) async fn delete_idle(&self) -> Result<Deletion, SessionError> {
-        self.ask(|reply| SessionCommand::DeleteUnless(DeletionObstacle::OpenTurn, reply)).await
+    /// Deletes the record, unless it has an open turn or does not meet the conditions.
+    pub(crate) async fn prune(&self, conditions: PruneConditions) -> Result<Deletion, SessionError> {
+        self.ask(|reply| SessionCommand::DeleteUnless(DeletionObstacle::NotPrunable(conditions), reply)).await
     }
 
     /// Whether the agent has these servers. An agent that is not started yet can still get them.

@@ -9,8 +9,8 @@ use crate::acp::client::RedactedLine;
 use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentMemory, AgentRun, AgentSpec, Direction, Event, EventKind, ExchangeFold, Fact,
-    Lifecycle, Lineage, LineageIndex, McpServerRef, ProtocolVersion, Record, RecordId, RecordSettings,
-    RequestId, Scope, Seq, SessionInfo, SessionUsage, Timestamp, Turn, TurnId,
+    Lifecycle, Lineage, LineageIndex, McpServerRef, Notification, ProtocolVersion, Record, RecordId,
+    RecordSettings, RequestId, Scope, Seq, SessionInfo, SessionUsage, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -312,6 +312,11 @@ impl SessionJournal {
         None
     }
 
+    /// Queues a notification in the transaction of what it reports.
+    pub(crate) fn queue_notification(&mut self, notification: impl Into<Option<Notification>>) {
+        self.changes.extend(notification.into().map(Change::Notification));
+    }
+
     /// Stores the usage, if it has changed.
     fn set_usage(&mut self, usage: Option<SessionUsage>) {
         if self.usage != usage {
@@ -378,7 +383,9 @@ impl SessionJournal {
                 Ok(())
             }
             Stage::Stored(writer) => {
-                writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await
+                writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await?;
+                self.shared.changes.mark(&self.record);
+                Ok(())
             }
         }
     }
@@ -403,7 +410,9 @@ impl SessionJournal {
                 if drops_scope {
                     changes.insert(0, Change::Scope(None));
                 }
-                writer.append(changes, Durability::Machine).await
+                writer.append(changes, Durability::Machine).await?;
+                self.shared.changes.mark(&self.record);
+                Ok(())
             }
         }
     }
@@ -473,6 +482,7 @@ impl SessionJournal {
             self.add_checkpoint();
         }
         let (changes, events) = self.take_batch();
+        let has_notification = changes.iter().any(|change| matches!(change, Change::Notification(_)));
         let durability = std::mem::replace(&mut self.durability, Durability::Process);
         match (created, &self.stage) {
             (Some(record), _) => {
@@ -491,7 +501,11 @@ impl SessionJournal {
             },
             (None, Stage::NotCreated(..)) => {}
         }
+        if has_notification {
+            self.shared.settings.notifications.report_added();
+        }
         self.tail.publish(events);
+        self.shared.changes.mark(&self.record);
         Ok(())
     }
 

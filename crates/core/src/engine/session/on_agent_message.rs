@@ -9,8 +9,8 @@ use crate::acp::client::{
 use crate::acp::idle_meta;
 use crate::machine::Input;
 use crate::model::{
-    AcpSessionId, AgentError, AgentRequestId, AgentState, Direction, EventKind, Fact, ForwardId, RecordId,
-    RequestId, TurnId, Update,
+    AcpSessionId, AgentError, AgentRequestId, AgentState, Direction, EventKind, Fact, ForwardId,
+    NotificationEvent, NotificationKind, RecordId, RequestId, TurnId, Update,
 };
 use crate::tools::TerminalProcess;
 use crate::wire::RpcError;
@@ -20,7 +20,7 @@ use super::replies::Deletion;
 use super::task::SessionTask;
 use crate::engine::agent::live_agent::Leftover;
 use crate::engine::permissions::dispatch::InboundRequest;
-use crate::engine::permissions::request::ClientDecision;
+use crate::engine::permissions::request::{ClientDecision, QuestionKind};
 use crate::engine::restore::list_lookup::is_same_directory;
 use crate::engine::tools::dispatch::PendingTool;
 use crate::engine::tools::run::{Checked, ToolOutcome, ToolRequestOrigin, unusable};
@@ -294,13 +294,27 @@ impl SessionTask {
         }
     }
 
+    /// Queues the notification that a listed request is pending.
+    pub(super) fn notify_waiting(&mut self, ask: &AgentRequestId, question: Option<String>) {
+        let (Some(question_id), Some(kind)) = (question, self.permissions.kind_of(ask)) else { return };
+        let event = |wants_text: bool| NotificationEvent::Waiting {
+            question_id,
+            is_form: kind == QuestionKind::Elicitation,
+            text: self.permissions.title_of(ask).filter(|_| wants_text).map(|title| self.redact(title)),
+        };
+        let queue = &self.shared.settings.notifications;
+        let notification = queue.notification(self.now(), NotificationKind::Waiting, event);
+        self.journal.queue_notification(notification);
+    }
+
+    /// Text of the agent without secrets.
+    fn redact(&self, text: &str) -> String {
+        self.agent.live().map(|agent| agent.connection.redact(text)).unwrap_or_default()
+    }
+
     /// Applies a client's decision; `None` if there is none.
     pub(super) fn on_decision(&mut self, ask: &AgentRequestId, decision: Option<ClientDecision>) {
-        let redact = |text: &str| match self.agent.live() {
-            Some(agent) => agent.connection.redact(text),
-            None => String::new(),
-        };
-        let decided = self.permissions.on_decision(ask.clone(), decision, redact);
+        let decided = self.permissions.on_decision(ask.clone(), decision, |text| self.redact(text));
         let Some((input, granted)) = decided else { return };
         self.feed(input);
         // A decision that was not accepted grants nothing.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::acp::client::{AgentConnection, SessionOffer};
+use crate::engine::RecordChanges;
 use crate::engine::api::error::ExitReasonCell;
 use crate::machine::WakeOutcome;
-use crate::model::{AgentMemory, ProtocolVersion, SessionIdentity, Setting, TurnId};
+use crate::model::{AgentMemory, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnId};
 
 /// The published state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,15 +50,20 @@ pub(crate) struct StatusPublisher {
     /// Keeps the counter alive after the last hold is dropped.
     pub(crate) _holds: Arc<watch::Sender<usize>>,
     pub(crate) exit_reason: ExitReasonCell,
+    pub(crate) record: RecordId,
+    pub(crate) changes: RecordChanges,
 }
 
 impl StatusPublisher {
     pub(crate) fn publish(&self, status: SessionStatus) {
-        self.status.send_if_modified(|published| {
+        let is_new = self.status.send_if_modified(|published| {
             let changed = *published != status;
             *published = status;
             changed
         });
+        if is_new {
+            self.changes.mark(&self.record);
+        }
     }
 
     /// Publishes the offer of an agent that has loaded the session. It stays until another agent has.

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use crate::acp;
 use crate::acp::client::{MessageContext, RedactedLine};
 use crate::machine::{Deadline, Input, OnResume, SessionMachine};
-use crate::model::{AgentError, EndedProcess, Event, Fact, Seq, SessionIdentity};
-use crate::store::StoreError;
+use crate::model::{AgentError, EndedProcess, Event, Fact, LineageIndex, RecordId, Seq, SessionIdentity};
+use crate::store::{Store, StoreError};
 use crate::tools::SweptProcess;
 
 use super::agent_memory::MemoryTracker;
@@ -165,7 +165,10 @@ impl SessionTask {
                 self.feed(Input::Deadline(deadline));
             }
             SessionEvent::Decision(DecisionEvent::Decided(ask, decision)) => self.on_decision(&ask, decision),
-            SessionEvent::Decision(DecisionEvent::Pending(ask)) => self.record_permission_asked(&ask),
+            SessionEvent::Decision(DecisionEvent::Pending(ask, question)) => {
+                self.record_permission_asked(&ask);
+                self.notify_waiting(&ask, question);
+            }
             SessionEvent::Held => self.restart_idle_time(),
         }
         Ok(())
@@ -280,11 +283,10 @@ impl SessionTask {
         }
         self.journal.commit_exchanges().await?;
         let record = self.journal.record();
-        if let Some(host) = self.agent.remote_host_mut() {
-            let apply = |event: &Event| host.apply_event(record, event, &acp::content(event));
-            history::visit(&self.shared.store, record, Seq::FIRST, apply).await?;
-        }
         let (history, exchanges) = history::read(&self.shared.store, record, &self.machine).await?;
+        if let Some(host) = self.agent.remote_host_mut() {
+            *host = remote_host(&self.shared.store, record, self.journal.lineage(), history.recent).await?;
+        }
         self.journal.set_exchanges(exchanges);
         if let Some(memory) = history.memory {
             self.memory.remember(memory);
@@ -403,5 +405,76 @@ impl SessionTask {
         self.permissions.clear();
         self.replies.queries.clear();
         self.timers.disarm();
+    }
+}
+
+/// What is known of a remote acpx host after the stored events. The recent exchanges suffice, because the host works on
+/// one prompt at a time, unless they have no event with the host's numbers.
+async fn remote_host(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    lineage: LineageIndex,
+    recent: Option<Seq>,
+) -> Result<RemoteHostState, StoreError> {
+    let mut host = RemoteHostState::new(lineage);
+    for from in recent.into_iter().chain([Seq::FIRST]) {
+        host = RemoteHostState::new(lineage);
+        let apply = |event: &Event| host.apply_event(record, event, &acp::content(event));
+        history::visit(store, record, from, apply).await?;
+        if host.missed().is_some() {
+            break;
+        }
+    }
+    Ok(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::session::journal::NewRecord;
+    use crate::model::{
+        AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, HostId, Lineage, Timestamp,
+    };
+    use crate::store::{Change, MemoryStore};
+
+    #[tokio::test]
+    async fn remote_host_is_read_from_recent_events_that_have_its_numbers() {
+        let (at, directory) = (Timestamp::from_millis(0).unwrap(), AbsolutePath::new("/w").unwrap());
+        let id = RecordId::new("r").unwrap();
+        let seed = NewRecord {
+            id: id.clone(),
+            agent: AgentSpec::new("a", [""; 0]),
+            cwd: directory.clone(),
+            real_cwd: directory,
+            additional_directories: Vec::new(),
+            mcp_servers: Vec::new(),
+            scope: None,
+        };
+        let lineage = Lineage::begin(AcpSessionId::new("s").unwrap(), None, at);
+        let body = |meta: &str| {
+            let params = format!(r#"{{"sessionId":"s","update":{{}},"_meta":{meta}}}"#);
+            format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#)
+        };
+        let numbered = |number: u64| body(&format!(r#"{{"acpx":{{"seq":{number}}}}}"#));
+        let bodies = [numbered(50), numbered(9), body("{}")];
+        let events = (1..).zip(bodies).map(|(seq, body)| {
+            Change::Event(Event {
+                seq: Seq(seq),
+                at,
+                turn: None,
+                lineage: LineageIndex::FIRST,
+                protocol: 1,
+                direction: Direction::FromAgent,
+                kind: EventKind::Update,
+                body: body.into(),
+            })
+        });
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let record = seed.into_record(lineage, at);
+        store.create(record, events.collect(), HostId::new("h").unwrap()).await.unwrap();
+        for (recent, missed) in [(Some(Seq(2)), 10), (Some(Seq(3)), 51), (None, 51)] {
+            let host = remote_host(&store, &id, LineageIndex::FIRST, recent).await.unwrap();
+            assert_eq!(host.missed(), Some(Seq(missed)), "{recent:?}");
+        }
     }
 }

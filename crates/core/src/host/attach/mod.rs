@@ -7,3 +7,4 @@ pub(super) mod foreign_turns;
 pub(super) mod own_prompts;
 pub(super) mod replay;
 pub(super) mod stream;
+pub(super) mod subscriptions;

@@ -5,6 +5,8 @@
 //! a request of its own before `initialize`, so the client can neither forge nor undo it. It uses only the served agent
 //! and its records, sets no environment, starts no MCP server programs, has nothing approved unseen, stays within the
 //! server's turn terms, and sends the agent nothing that acpx does not understand, unless the server's user allows it.
+//! Its scope may be narrower: then it only reads, or reads and answers requests. The *page* is a remote client that sees
+//! the records of all agents; it names an agent, a directory or a server only if the user has configured or used it.
 //! A *confined* client acts for an agent: it decides nothing for the user, and ends only sessions that such clients
 //! created.
 
@@ -24,14 +26,30 @@ use crate::model::{
 use crate::protocol::acpx_meta::{problem, read_meta};
 use crate::protocol::import_params::ConfiguredAgent;
 use crate::protocol::meta::{
-    CancelMeta, LaunchMeta, NewMeta, PromptMeta, RemoteClientMeta, RestoreMeta, SettingMeta, StartMeta,
-    TurnTermsMeta,
+    AccessScope, CancelMeta, LaunchMeta, NewMeta, PageMeta, PromptMeta, RemoteClientMeta, RestoreMeta,
+    SettingMeta, StartMeta, TurnTermsMeta,
 };
 use crate::protocol::rpc_error;
 use crate::wire::json;
 
-/// Our methods that a remote client may call. The others concern this machine.
-const REMOTE_METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
+/// Our methods that a remote client may call, each with the scope that it needs. The others concern this machine.
+const REMOTE_METHODS: [(&str, AccessScope); 4] = [
+    ("_acpx/watch", AccessScope::Read),
+    ("_acpx/waiting", AccessScope::Read),
+    ("_acpx/cancel", AccessScope::Full),
+    ("_acpx/close", AccessScope::Full),
+];
+/// Those that the page may call as well: it shows the sessions of all agents.
+const PAGE_METHODS: [(&str, AccessScope); 8] = [
+    ("_acpx/sessions", AccessScope::Read),
+    ("_acpx/history", AccessScope::Read),
+    ("_acpx/agents", AccessScope::Read),
+    ("_acpx/pending", AccessScope::Read),
+    ("_acpx/queue", AccessScope::Read),
+    ("_acpx/answer", AccessScope::Answer),
+    ("_acpx/queue/drop", AccessScope::Full),
+    ("_acpx/rename", AccessScope::Full),
+];
 /// The params of forwarded requests that acpx understands.
 const KNOWN_PARAMS: [&str; 8] =
     ["sessionId", "modeId", "modelId", "configId", "type", "value", "toolCallId", "terminalId"];
@@ -130,9 +148,34 @@ impl ClientAccess {
         self.remote.get().map(|remote| &*remote.who)
     }
 
-    /// Whether the client may call a method of ours.
-    pub(crate) fn may_call(&self, method: &str) -> bool {
-        !self.is_remote() || REMOTE_METHODS.contains(&method)
+    /// What the server declared about the page; `None` for any other client.
+    pub(crate) fn page(&self) -> Option<&PageMeta> {
+        self.remote.get()?.page.as_ref()
+    }
+
+    fn scope(&self) -> AccessScope {
+        self.remote.get().map(|remote| remote.scope).unwrap_or_default()
+    }
+
+    /// Returns an error if the client's scope does not include what needs this one.
+    pub(crate) fn check_scope(&self, needed: AccessScope) -> Result<(), CallError> {
+        if self.scope().includes(needed) { Ok(()) } else { Err(rpc_error::out_of_scope(self.scope())) }
+    }
+
+    /// Whether closing a session only detaches the client.
+    pub(crate) fn only_reads(&self) -> bool {
+        !self.scope().is_full()
+    }
+
+    /// Returns an error unless the client may call this method of ours.
+    pub(crate) fn check_method(&self, method: &str) -> Result<(), CallError> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        let of_page = PAGE_METHODS.iter().filter(|_| self.page().is_some());
+        let known = REMOTE_METHODS.iter().chain(of_page).find(|(known, _)| *known == method);
+        let (_, needed) = known.ok_or_else(|| CallError::UnknownMethod(method.to_owned()))?;
+        self.check_scope(*needed)
     }
 
     /// Returns an error if only the user may do this.
@@ -159,6 +202,9 @@ impl ClientAccess {
 
     /// Returns an error if one of these servers would be started here and the client may not do that.
     pub(crate) fn check_mcp_servers(&self, servers: &[McpServer]) -> Result<(), CallError> {
+        if self.page().is_some() {
+            return if servers.is_empty() { Ok(()) } else { Err(not_for_the_page("mcpServers")) };
+        }
         if self.may_start_servers() {
             return Ok(());
         }
@@ -170,6 +216,18 @@ impl ClientAccess {
         let reason = "a remote client may not start a program on this machine as an MCP server, \
                       unless acpx serve has --allow-stdio-servers";
         Err(problem(&format!("mcpServers[{index}]"), format!("is not allowed: {reason}")))
+    }
+
+    /// The servers with which the client restores a session; `None` for those of the record. The page names none, and a
+    /// client that only reads restores nothing.
+    pub(crate) fn restored_servers(&self, wanted: Option<Vec<McpServer>>) -> Option<Vec<McpServer>> {
+        wanted.filter(|_| self.page().is_none() && !self.only_reads())
+    }
+
+    /// Returns an error if the client may not give a new session these additional directories.
+    pub(crate) fn check_new_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
+        let is_refused = self.page().is_some() && !directories.is_empty();
+        if is_refused { Err(not_for_the_page("additionalDirectories")) } else { Ok(()) }
     }
 
     /// The servers without members that only an agent understands, if the client may not send those.
@@ -194,13 +252,14 @@ impl ClientAccess {
     }
 
     /// The options that the client fixes about an agent. They are stored and apply to the turns of others, and some
-    /// tools then run unasked, so a confined client sets none. For a remote client they are `_meta` like any other.
+    /// tools then run unasked, so a confined client sets none. Those that reach the agent are `_meta` like any other, so
+    /// a remote client that may send no `_meta` only withholds services.
     pub(crate) fn setup(&self, start: &mut StartMeta) -> Result<SetupOptions, CallError> {
         let setup = std::mem::take(&mut start.setup);
         if !setup.is_empty() {
             self.check(UserAction::ChangeSettings)?;
         }
-        Ok(if self.may_send_extras() { setup } else { SetupOptions::default() })
+        Ok(if self.may_send_extras() { setup } else { setup.only_restrictions() })
     }
 
     /// The same for a message that names only a session.
@@ -253,7 +312,10 @@ impl ClientAccess {
     /// Whether the client may set the additional directories of a session. They are stored and apply to the turns of
     /// others, so a confined client may not, and a remote client only in sessions that it created.
     pub(crate) fn may_set_directories(&self, is_creator: bool) -> bool {
-        (is_creator || !self.is_remote()) && !self.is_confined()
+        (is_creator || !self.is_remote())
+            && !self.is_confined()
+            && self.page().is_none()
+            && !self.only_reads()
     }
 
     /// The additional directories that the client sets for a record; `None` leaves them unchanged. If the client may
@@ -283,9 +345,9 @@ impl ClientAccess {
         Some(if self.is_remote() { wait.min(limit()) } else { wait })
     }
 
-    /// Whether the client may see every record: a local one that named no agent in `initialize`.
+    /// Whether the client may see every record: the page, or a local client that named no agent in `initialize`.
     pub(crate) fn can_see_all(&self, own_agent: Option<&AgentSpec>) -> bool {
-        !self.is_remote() && own_agent.is_none()
+        (!self.is_remote() || self.page().is_some()) && own_agent.is_none()
     }
 
     /// Whether the client may see a record. A client that named an agent in `initialize`, as editors do, sees only that
@@ -334,7 +396,7 @@ impl ClientAccess {
 
     /// Whether the client answers the permission requests of others' turns: it must want updates, and have a user.
     pub(crate) fn is_responder(&self, start: &StartMeta) -> bool {
-        !self.is_confined() && !start.without_updates
+        !self.is_confined() && self.scope().includes(AccessScope::Answer) && !start.without_updates
     }
 
     /// The services that the client provides to agents without asking its user. A remote client would use the files of
@@ -360,6 +422,10 @@ fn known_params(params: &str) -> Result<String, CallError> {
     Ok(serde_json::Value::Object(known.collect()).to_string())
 }
 
+fn not_for_the_page(field: &str) -> CallError {
+    problem(field, "is not allowed: the page uses only what is configured")
+}
+
 /// `_meta` of a client, with fields that only a local client may set.
 pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
     /// Removes the fields that this remote client may not set.
@@ -368,7 +434,10 @@ pub(crate) trait RestrictedMeta: DeserializeOwned + Default {
 
 impl RestrictedMeta for NewMeta {
     fn restrict(&mut self, remote: &RemoteClientMeta) {
-        self.agent = None;
+        let name = self.agent.take().and_then(|agent| agent.name);
+        // Listing the sessions of an agent starts it.
+        let page = remote.page.as_ref().filter(|_| remote.scope.is_full());
+        self.agent = page.zip(name).and_then(|(page, name)| page.agent(&name));
         self.shell = None;
         self.resume_session = None;
         self.start.restrict(remote);
@@ -378,6 +447,18 @@ impl RestrictedMeta for NewMeta {
 impl RestrictedMeta for RestoreMeta {
     fn restrict(&mut self, remote: &RemoteClientMeta) {
         self.agent = None;
+        self.same_directories |= remote.page.is_some();
+        if !remote.scope.is_full() {
+            // Reading a session starts no agent and changes nothing.
+            let start = StartMeta {
+                with_seq: self.start.with_seq,
+                without_updates: self.start.without_updates,
+                ..StartMeta::default()
+            };
+            let Self { replay_from, replay, .. } = std::mem::take(self);
+            *self =
+                Self { later: true, same_directories: true, replay_from, replay, start, ..Self::default() };
+        }
         self.start.restrict(remote);
     }
 }

@@ -4,14 +4,15 @@
 //! id is random and never reused, so a stale id cannot reach another request. A program that an agent started may not
 //! answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::ToolCallSnapshot;
-use crate::acp::agent::CallError;
+use crate::acp::agent::{CallError, ClientLink};
 use crate::engine::{ClientDecision, RequestedPermission};
 use crate::model::{RecordId, Timestamp, unmistakable};
 use crate::sync::Lock;
@@ -19,13 +20,25 @@ use crate::sync::Lock;
 use super::tool_call_snapshot::{AnswerBytes, RequestedCall};
 use crate::host::Host;
 use crate::protocol::pending_requests::{
-    AnswerParams, AnswerProblem, OptionMeta, PendingMeta, PendingParams, PendingRequestMeta, ResponderMeta,
+    AnswerParams, AnswerProblem, OptionMeta, PENDING_CHANGED, PendingMeta, PendingParams, PendingRequestMeta,
+    ResponderMeta,
 };
 use crate::protocol::rpc_error;
 
+/// The least time between two reports of the list. Changes in between are one report.
+const REPORT_PAUSE: Duration = Duration::from_millis(50);
+/// The pause after a report for each of its bytes, about a second for each MiB: all sessions share the host's thread.
+const REPORT_PAUSE_PER_BYTE: Duration = Duration::from_micros(1);
+/// How long after an error the list is read again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
 /// The pending requests by id.
 #[derive(Debug, Default)]
-pub(crate) struct PendingRequests(Lock<BTreeMap<String, PendingEntry>>);
+pub(crate) struct PendingRequests {
+    entries: Lock<BTreeMap<String, PendingEntry>>,
+    /// Changes when a request is added, removed or sent to other clients.
+    changed: watch::Sender<()>,
+}
 
 #[derive(Debug, Clone)]
 struct PendingEntry {
@@ -124,7 +137,8 @@ impl PendingRequests {
         let open = PendingEntry { record: record.clone(), since, subject, responders: Vec::new(), answer };
         // This part of the UUID is purely random, and short enough to type.
         let id = crate::wire::new_uuid().simple().to_string().split_off(20);
-        self.0.lock().insert(id.clone(), open);
+        self.entries.lock().insert(id.clone(), open);
+        self.changed.send_replace(());
         PendingGuard { list: Arc::clone(self), id, answers }
     }
 
@@ -134,19 +148,36 @@ impl PendingRequests {
         self.all().into_iter().filter_map(of_record).collect()
     }
 
+    /// The records that have pending requests.
+    pub(crate) fn records(&self) -> HashSet<RecordId> {
+        self.entries.lock().values().map(|open| open.record.clone()).collect()
+    }
+
+    /// Changes when the list does.
+    pub(crate) fn watch(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
     fn all(&self) -> Vec<(String, PendingEntry)> {
-        let mut all: Vec<_> = self.0.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
+        let mut all: Vec<_> =
+            self.entries.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
         all.sort_by_key(|(_, open)| open.since);
         all
     }
 }
 
 impl PendingGuard {
+    /// The id by which the request is answered.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Sets which clients are being asked.
     pub(crate) fn set_responders(&self, clients: Vec<ResponderMeta>) {
-        if let Some(open) = self.list.0.lock().get_mut(&self.id) {
+        if let Some(open) = self.list.entries.lock().get_mut(&self.id) {
             open.responders = clients;
         }
+        self.list.changed.send_replace(());
     }
 
     /// The next answer given by id.
@@ -161,7 +192,8 @@ impl PendingGuard {
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
-        self.list.0.lock().remove(&self.id);
+        self.list.entries.lock().remove(&self.id);
+        self.list.changed.send_replace(());
     }
 }
 
@@ -201,7 +233,7 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
 }
 
 /// `_acpx/pending`: lists the pending requests.
-pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, CallError> {
+pub(crate) async fn list(host: &Host, params: &PendingParams) -> Result<String, CallError> {
     let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
     for (id, open) in host.responders.pending().all() {
         if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
@@ -244,9 +276,35 @@ pub(crate) async fn list(host: &Host, params: PendingParams) -> Result<String, C
     Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
 }
 
+/// Sends the list after each change, until the client disconnects. The longer the list, the fewer the reports.
+pub(crate) async fn report(
+    host: Arc<Host>,
+    params: PendingParams,
+    mut changed: watch::Receiver<()>,
+    link: ClientLink,
+) {
+    while changed.changed().await.is_ok() {
+        let pause = match list(&host, &params).await {
+            Ok(listed) if link.notify(PENDING_CHANGED, &listed).await.is_err() => return,
+            Ok(listed) => report_pause(listed.len()),
+            Err(error) => {
+                tracing::warn!(%error, "the pending requests cannot be reported");
+                changed.mark_changed();
+                RETRY_PAUSE
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The pause after a report of this many bytes.
+fn report_pause(bytes: usize) -> Duration {
+    REPORT_PAUSE.max(REPORT_PAUSE_PER_BYTE.saturating_mul(u32::try_from(bytes).unwrap_or(u32::MAX)))
+}
+
 /// `_acpx/answer`: answers a pending request in place of the clients that are asked.
 pub(crate) async fn answer(host: &Host, params: AnswerParams) -> Result<String, CallError> {
-    let open = host.responders.pending().0.lock().get(&params.question_id).cloned();
+    let open = host.responders.pending().entries.lock().get(&params.question_id).cloned();
     let Some(open) = open else { return Err(rpc_error::no_question(&params.question_id)) };
     let decision = open.subject.decision(&params).map_err(|why| {
         let word = params.option_id.as_deref().unwrap_or_default();

@@ -201,7 +201,7 @@ impl RequestDispatch {
                 }
                 return;
             }
-            request.report_pending();
+            request.report_pending(listed.as_ref().map(PendingGuard::id));
             let own_disconnected = async {
                 match &mut own {
                     Some(own) => own.disconnected().await,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
-use crate::model::{AgentSpec, HostId, ProcessIdentity, RecordId, SessionName, Timestamp};
+use crate::model::{AgentSpec, HostId, ProcessIdentity, RecordId, Timestamp};
 use crate::store::SqliteStore;
 use crate::store::archive::{ArchiveDestination, ImportArchiveError, ImportedArchive, import_archive};
 use crate::store::import_acpx::{
@@ -18,7 +18,7 @@ use crate::store::import_acpx::{
 };
 
 use crate::host::connection::access::{ClientAccess, UserAction};
-use crate::protocol::acpx_meta::read_params;
+use crate::protocol::acpx_meta::{problem, read_params};
 use crate::protocol::import_params::{
     AgentNames, ArchiveMeta, ArchiveParams, ConfiguredAgent, FileMeta, ImportMeta, ImportParams,
     ImportedRecordMeta,
@@ -32,6 +32,10 @@ pub(crate) struct Importer {
     pub(crate) host: HostId,
     /// The directory of npm acpx in this home.
     pub(crate) own_directory: PathBuf,
+    /// The directory of the store, for archives of transcripts.
+    pub(crate) home: PathBuf,
+    /// The search index, which may be missing.
+    pub(crate) index: PathBuf,
     pub(crate) name_of: AgentNames,
     /// Two concurrent imports would import the same records.
     pub(crate) one_at_a_time: tokio::sync::Mutex<()>,
@@ -99,10 +103,22 @@ impl Importer {
     ) -> Result<String, CallError> {
         let params: ArchiveParams = read_params(call)?;
         access.check(UserAction::ImportDirectory)?;
-        let _lock = self.one_at_a_time.lock().await;
-        let imported = archive(&self.store, params, self.host.clone()).await;
-        let imported = imported.map_err(rpc_error::archive_not_imported)?;
+        if params.argv.first().is_none_or(String::is_empty) {
+            return Err(problem("argv", "names no program"));
+        }
+        for (field, value) in [("agent", &params.agent), ("nativeSessionId", &params.native_session_id)] {
+            if value.as_deref() == Some("") {
+                return Err(problem(field, "is empty"));
+            }
+        }
+        let imported = self.import_file(params).await.map_err(rpc_error::archive_not_imported)?;
         Ok(serde_json::to_string(&imported).expect("a report has only text and numbers"))
+    }
+
+    /// Imports the archive in a file.
+    pub(crate) async fn import_file(&self, params: ArchiveParams) -> Result<ArchiveMeta, ImportArchiveError> {
+        let _lock = self.one_at_a_time.lock().await;
+        archive(&self.store, params, self.host.clone()).await
     }
 }
 
@@ -119,17 +135,20 @@ async fn archive(
     params: ArchiveParams,
     host: HostId,
 ) -> Result<ArchiveMeta, ImportArchiveError> {
-    let ArchiveParams { archive, agent, argv, cwd, name } = params;
+    let ArchiveParams { archive, agent, argv, cwd, name, native_session_id } = params;
     let mut words = argv.into_iter();
     let spec = AgentSpec::new(words.next().unwrap_or_default(), words);
     let destination = ArchiveDestination {
-        record: RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty"),
+        is_adopted: native_session_id.is_some(),
+        record: native_session_id.and_then(|id| RecordId::new(id).ok()).unwrap_or_else(|| {
+            RecordId::new(crate::wire::new_uuid().to_string()).expect("a UUID is not empty")
+        }),
         agent: match agent {
             Some(name) => spec.named(name),
             None => spec,
         },
         cwd,
-        name: name.and_then(|name| SessionName::new(&name).ok()),
+        name,
         host,
         at: Timestamp::since_1970(since_1970()),
     };

@@ -13,7 +13,7 @@ use super::import::Importer;
 use super::listener::HostListener;
 use super::startup_cleanup;
 use crate::home::{HostLock, HostPaths};
-use crate::host::{ClientTimeouts, ConfigurationReader, Host, ServerFile, UsageLimits};
+use crate::host::{ClientTimeouts, ConfigurationReader, Host, OwnServers, ServerFile, UsageLimits};
 use crate::protocol::{AgentNames, HostError};
 
 /// The parameters of a host.
@@ -32,6 +32,8 @@ pub struct HostSetup {
     pub settings: EngineSettings,
     /// Reads MCP servers from a configuration file.
     pub server_file: ServerFile,
+    /// The MCP servers that the program itself provides for a session in a directory.
+    pub own_servers: OwnServers,
     /// Reads from the configuration what turns and sessions may use. No program that an agent started exceeds it.
     pub usage_limits: UsageLimits,
     /// The names of agents in imported records.
@@ -79,7 +81,7 @@ impl RunError {
 /// It claims the whole process: it adopts orphans, and treats every descendant as an agent's.
 pub async fn run(setup: HostSetup, lock: HostLock, ready: impl FnOnce(&Arc<Host>)) -> Result<(), RunError> {
     let HostSetup { paths, version, build, linger, client_timeouts, mut settings, .. } = setup;
-    let HostSetup { server_file, usage_limits, name_of, .. } = setup;
+    let HostSetup { server_file, own_servers, usage_limits, name_of, .. } = setup;
     raise_open_files();
     let file = Arc::new(SqliteStore::open(&paths.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
@@ -93,11 +95,13 @@ pub async fn run(setup: HostSetup, lock: HostLock, ready: impl FnOnce(&Arc<Host>
         store: Arc::clone(&file),
         host: id,
         own_directory: paths.npm_sessions(),
+        home: paths.home().to_owned(),
+        index: paths.index(),
         name_of,
         one_at_a_time: tokio::sync::Mutex::default(),
     };
     let host = Arc::new(Host {
-        configuration: ConfigurationReader { server_file, usage_limits },
+        configuration: ConfigurationReader { server_file, own_servers, usage_limits },
         importer: Some(importer),
         ..Host::new(engine, store, version.clone(), client_timeouts)
     });

@@ -8,8 +8,8 @@ use crate::engine::EngineSettings;
 use crate::home::HostPaths;
 use crate::home::direct_runs::StaleRuns;
 use crate::model::{
-    AgentEnd, AgentExit, AgentRun, Direction, EndedProcess, Event, EventKind, Fact, HostId, ProcessIdentity,
-    Record, RecordId, Seq,
+    AgentEnd, AgentExit, AgentRun, Direction, EndedProcess, Event, EventKind, Fact, HostId,
+    NotificationEvent, NotificationKind, ProcessIdentity, Record, RecordId, Seq, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, Store, StoreError};
 use crate::tools::{GracePeriods, SweepReport, sweep};
@@ -46,11 +46,29 @@ pub(crate) async fn end(
         // A process names its own record, and may name anything.
         let Ok(id) = RecordId::new(record) else { continue };
         let Some(record) = store.record(id.clone()).await? else { continue };
-        let changes = left.into_changes(&record, settings);
+        let turn = lost_turn(store, &id, &left).await?;
+        let changes = left.into_changes(&record, turn, settings);
+        let has_notification = changes.iter().any(|change| matches!(change, Change::Notification(_)));
         let writer = SessionWriter::lease(Arc::clone(store), id, host.clone()).await?;
         writer.append(changes, Durability::Process).await?;
+        if has_notification {
+            settings.notifications.report_added();
+        }
     }
     Ok(swept)
+}
+
+/// The turn that the previous host left open together with the agent. The agent's end is stored once, so a turn is
+/// found once.
+async fn lost_turn(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    left: &Left,
+) -> Result<Option<TurnId>, StoreError> {
+    if left.run.is_none() {
+        return Ok(None);
+    }
+    Ok(store.open_turns(record.clone()).await?.first().map(|turn| turn.id))
 }
 
 /// The remaining processes of one record's agents.
@@ -63,7 +81,7 @@ struct Left {
 }
 
 impl Left {
-    fn into_changes(self, record: &Record, settings: &EngineSettings) -> Vec<Change> {
+    fn into_changes(self, record: &Record, turn: Option<TurnId>, settings: &EngineSettings) -> Vec<Change> {
         let Self { run, mut processes } = self;
         let at = (settings.clock)();
         let last = run.as_ref().or(record.agent_run.as_ref()).map(|run| run.process.pid);
@@ -87,6 +105,10 @@ impl Left {
             })
         });
         let spoken = record.external_activity().map(Change::LastActivity);
-        run.into_iter().chain(fact).chain(spoken).collect()
+        let notification = turn.and_then(|turn| {
+            let event = |_| NotificationEvent::HostLost { turn: turn.0 };
+            settings.notifications.notification(at, NotificationKind::HostLost, event)
+        });
+        run.into_iter().chain(fact).chain(spoken).chain(notification.map(Change::Notification)).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! Our own methods in addition to those of ACP. They are listed in `docs/reference/extensions.md`.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -12,7 +14,8 @@ use crate::host::Host;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::host::permissions::pending;
-use crate::host::session::{prune, queue};
+use crate::host::session::{directories, history, prune, queue, rows};
+use crate::protocol::PendingParams;
 use crate::protocol::acpx_meta::{problem, read_params};
 use crate::protocol::meta::{
     ForgottenMeta, MovedMeta, PROTOCOL, RenamedMeta, WaitReasonAnswer, WaitReasonMeta,
@@ -74,8 +77,8 @@ pub(super) async fn call(
     call: ExtensionCall,
     link: &ClientLink,
 ) -> Result<String, CallError> {
+    client.access.check_method(&call.method)?;
     match call.method.as_str() {
-        method if !client.access.may_call(method) => Err(CallError::UnknownMethod(call.method)),
         "_acpx/watch" => watch(client, read_params(&call)?, link).await,
         "_acpx/queue" => queue::list(client, optional_params(&call)?).await,
         "_acpx/queue/drop" => queue::drop_queued(client, read_params(&call)?).await,
@@ -85,7 +88,10 @@ pub(super) async fn call(
         "_acpx/rename" => rename(client, read_params(&call)?).await,
         "_acpx/forget" => forget_setting(client, read_params(&call)?).await,
         "_acpx/waiting" => wait_reason(client, read_params(&call)?).await,
-        "_acpx/pending" => pending::list(&client.host, optional_params(&call)?).await,
+        "_acpx/pending" => pending(client, optional_params(&call)?, link).await,
+        "_acpx/sessions" => rows::list(client, optional_params(&call)?, link).await,
+        "_acpx/history" => history::read(client, read_params(&call)?, link).await,
+        "_acpx/agents" => directories::list(client).await,
         "_acpx/answer" => {
             client.access.check(UserAction::AnswerRequest)?;
             pending::answer(&client.host, read_params(&call)?).await
@@ -104,6 +110,18 @@ pub(super) async fn call(
         },
         _ => Err(CallError::UnknownMethod(call.method)),
     }
+}
+
+/// Lists the pending requests, and again after each change if the client subscribes.
+async fn pending(client: &Connection, params: PendingParams, link: &ClientLink) -> Result<String, CallError> {
+    // A change while the list is made is reported.
+    let changed = client.host.responders.pending().watch();
+    let listed = pending::list(&client.host, &params).await?;
+    if params.subscribe {
+        let report = pending::report(Arc::clone(&client.host), params, changed, link.clone());
+        client.subscriptions.pending.start(report);
+    }
+    Ok(listed)
 }
 
 /// Streams every event of a record from a number on. It neither starts the agent nor keeps it from being parked. A

@@ -14,7 +14,7 @@ use crate::machine::WakeOutcome;
 use crate::model::{AbsolutePath, AcpSessionId, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
-use super::mcp_servers::recover_servers;
+use super::mcp_servers::{configured_servers, recover_servers};
 use super::{resume, set_config};
 use crate::host::Host;
 use crate::host::attach::attachments::UpdateStart;
@@ -153,11 +153,19 @@ pub(crate) async fn create(
     let mut meta: NewMeta = client.access.authorized_meta(call.meta.as_deref())?;
     client.access.check_initial_settings(&meta.start.settings)?;
     client.access.check_mcp_servers(&call.mcp_servers)?;
+    client.access.check_new_directories(&call.additional_directories)?;
+    client.check_new_directory(&call.cwd).await?;
     client.check_directories(&call.additional_directories).await?;
     let permit = client.reserve_slot(None).await?;
     let agent = client.defaults.agent(meta.agent.take());
     let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
-    let new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
+    let mut new = client.new_session(agent, call, &mut meta.start, link.client().protocol)?;
+    // The page names no servers: its sessions have those of the configuration.
+    if let Some(source) = client.access.page().and_then(|page| page.mcp_source.as_deref()) {
+        let source = AbsolutePath::new(source).map_err(|error| problem("mcpSource", error.to_string()))?;
+        let path = new.environment.get("PATH");
+        new.mcp_servers = configured_servers(&client.host, source, &new.cwd, path).await;
+    }
     let settings = std::mem::take(&mut meta.start.settings);
     let (access, resumed) = (client.access.clone(), meta.resume_session.take());
     let opened = match (meta.shell, resumed) {
@@ -185,6 +193,8 @@ pub(crate) async fn fork(
     let stored = host.engine.record(&record).await.map_err(|error| client.refused(&error))?;
     let stored = stored.filter(|stored| client.can_see(stored)).ok_or_else(|| rpc_error::unknown(&record))?;
     client.access.check_mcp_servers(&call.mcp_servers)?;
+    client.access.check_new_directories(&call.additional_directories)?;
+    client.check_new_directory(&call.cwd).await?;
     let permit = client.reserve_slot(None).await?;
     let mut meta: NewMeta = client.access.authorized_meta(call.meta.as_deref())?;
     let named = client.agent_for(&stored, meta.agent.take());

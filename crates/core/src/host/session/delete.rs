@@ -12,6 +12,7 @@ use crate::acp::agent::{CallError, CallExtras, Meta, with_causes};
 use crate::engine::{AtAgent, ListLookup, NewSession, RestoreSession, SessionError};
 use crate::model::{AcpSessionId, AgentError, RecordId};
 
+use super::search_index;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::protocol::acpx_meta::{acpx_meta, record_of};
@@ -32,8 +33,16 @@ pub(crate) async fn delete(
     client.check_record(UserAction::DeleteSession, &record)?;
     client.agent_page.forget();
     match stored {
-        None => delete_at_agent(client, session, extras).await,
-        Some(stored) if client.can_see(&stored) => delete_record(client, &record, extras).await,
+        None => {
+            let meta = delete_at_agent(client, session, extras).await?;
+            search_index::forget(&client.host, vec![session.to_string()]).await;
+            Ok(meta)
+        }
+        Some(stored) if client.can_see(&stored) => {
+            let meta = delete_record(client, &record, extras).await?;
+            search_index::forget(&client.host, search_index::ids_of(&stored)).await;
+            Ok(meta)
+        }
         // For this client the record does not exist, and deleting a missing record succeeds.
         Some(_) => Ok(Meta::new()),
     }

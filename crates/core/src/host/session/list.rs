@@ -1,5 +1,6 @@
 //! `session/list`: our records, newest first, and the agent's own sessions that are not records. The first page has the
-//! first of both, sorted by time, so a client that reads one page sees both.
+//! first of both, sorted by time, so a client that reads one page sees both. After the agent's last row come its native
+//! transcripts that it did not list; for an agent that lists no sessions, or fails, they take the place of its list.
 //!
 //! A page ends with a record, and the next begins after it. The order of records is stable, so a client that reads all
 //! pages gets every record that existed at the start exactly once. The agent's remaining pages follow our last record.
@@ -8,8 +9,10 @@
 
 mod agent_rows;
 mod cursor;
+mod native_rows;
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use self::cursor::{AgentListCursor, ListCursor};
@@ -18,7 +21,7 @@ use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::engine::NewSession;
 use crate::host::Host;
 use crate::host::connection::Connection;
-use crate::model::{AbsolutePath, Record, RecordId};
+use crate::model::{AbsolutePath, AcpSessionId, Record, RecordId};
 use crate::protocol::acpx_meta::{acpx_meta, client_session, problem};
 use crate::protocol::meta::{ListMeta, NewMeta};
 use crate::protocol::rpc_error;
@@ -48,9 +51,8 @@ pub(crate) async fn list(client: &Connection, call: ListCall) -> Result<SessionP
             Ok(reply(records.rows, ListCursor { began, after: records.last, agent_list }, None))
         }
         (Some(ListCursor { began, after: None, agent_list: Some(agent_list) }), Some(agent)) => {
-            let page =
-                agent_rows::page(client, began.clone(), agent_list, call.cwd, agent, LATER_WAIT).await?;
-            let AgentRows { rows, next, problem } = page;
+            let AgentRows { rows, next, problem } =
+                agent_page(client, began.clone(), agent_list, call.cwd, agent, LATER_WAIT).await?;
             Ok(reply(rows, ListCursor { began, after: None, agent_list: next }, problem))
         }
         (Some(_), _) => Err(unknown_cursor()),
@@ -66,16 +68,39 @@ async fn first_page(
     let RecordPage { mut rows, began, last } =
         record_page(&client.host, None, cwd.clone(), agent.as_ref()).await?;
     let (mut agent_list, mut problem) = (None, None);
-    if let Some(agent) = agent
-        && may_have_list(&client.host, agent.clone()).await?
+    if let Some(agent) = &agent
+        && !may_have_list(&client.host, agent.clone()).await?
     {
+        rows.extend(native_rows::rows(client, &agent.agent, cwd.as_ref()).await?);
+    } else if let Some(agent) = agent {
         let begin = AgentListCursor::default();
-        let page = agent_rows::page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
+        let page = agent_page(client, began.clone(), begin, cwd, agent, FIRST_WAIT).await?;
         rows.extend(page.rows);
         (agent_list, problem) = (page.next, page.problem);
     }
     rows.sort_by_key(|row| Reverse(row.updated_at));
     Ok(reply(rows, ListCursor { began, after: last, agent_list }, problem))
+}
+
+/// A page of the agent's own sessions. The last one has the transcripts that the agent did not list, unless its list
+/// was too long to remember.
+async fn agent_page(
+    client: &Connection,
+    began: Option<RecordId>,
+    agent_list: AgentListCursor,
+    cwd: Option<AbsolutePath>,
+    agent: NewSession,
+    limit: Duration,
+) -> Result<AgentRows, CallError> {
+    let (spec, directory, before) = (agent.agent.clone(), cwd.clone(), agent_list.listed_before.clone());
+    let mut page = agent_rows::page(client, began, agent_list, cwd, agent, limit).await?;
+    if page.next.is_none() && !before.is_full() {
+        let listed: HashSet<AcpSessionId> = page.rows.iter().map(|row| row.session.clone()).collect();
+        let natives = native_rows::rows(client, &spec, directory.as_ref()).await?;
+        let is_new = |row: &SessionSummary| !before.contains(&row.session) && !listed.contains(&row.session);
+        page.rows.extend(natives.into_iter().filter(is_new));
+    }
+    Ok(page)
 }
 
 /// A page with the next cursor, and the reason if the agent's sessions are missing.

@@ -20,6 +20,7 @@ use crate::wire::WireError;
 
 use super::create::{OpenedSession, SetupMismatch};
 use super::mcp_servers::recover_servers;
+use super::native::adopt_transcript;
 use super::set_config;
 use crate::host::attach::foreign_turns::{ForeignTurns, wants_states};
 use crate::host::attach::replay::{CursorError, RecordEvents, ReplayReader, state_before};
@@ -42,10 +43,11 @@ type CursorField<'a> = (&'a Cursor, &'a str);
 /// while the agent is restored.
 pub(crate) async fn load(
     client: &Connection,
-    call: RestoreCall,
+    mut call: RestoreCall,
     link: &ClientLink,
     default_cursor: Option<Cursor>,
 ) -> Result<SessionSetup, CallError> {
+    call.mcp_servers = client.access.restored_servers(call.mcp_servers);
     let mut meta: RestoreMeta = client.access.authorized_meta(call.meta.as_deref())?;
     if !meta.start.settings.is_empty() {
         client.access.check(UserAction::ChangeSettings)?;
@@ -62,8 +64,9 @@ pub(crate) async fn load(
     let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
     client.check_directories(&call.additional_directories).await?;
     let cursor_field = cursor.as_ref().zip(Some(field));
-    let adopted = resolve_record(client, &call, cursor_field, link.client().protocol).await?;
-    let (session, created) = (call.session.clone(), adopted.is_some());
+    let resolved = resolve_record(client, &call, cursor_field, link.client().protocol).await?;
+    let (session, created) = (call.session.clone(), resolved != ResolvedRecord::Stored);
+    let adopted = resolved.into_wake();
     let (opened, start) = attach_and_prepare(client, call, &mut meta, cursor_field, link).await?;
     let record = opened.session.record_id().clone();
     tracing::info!(record = record.as_str(), "session loaded");
@@ -94,14 +97,34 @@ pub(crate) async fn load(
     Ok(OpenedSession { created, wake, from, paused, ..opened }.into_reply(client, session, link))
 }
 
+/// A record that can be loaded.
+#[derive(Debug, PartialEq)]
+enum ResolvedRecord {
+    /// It was there.
+    Stored,
+    /// It was made of the agent's transcript.
+    Imported,
+    /// The agent had the session and has restored it.
+    Adopted(WakeOutcome),
+}
+
+impl ResolvedRecord {
+    fn into_wake(self) -> Option<WakeOutcome> {
+        match self {
+            Self::Stored | Self::Imported => None,
+            Self::Adopted(wake) => Some(wake),
+        }
+    }
+}
+
 /// Returns an error unless the session is a record in the client's directory. An unknown session is adopted if the
-/// connection's agent has it; the outcome is then returned.
+/// connection's agent has it.
 async fn resolve_record(
     client: &Connection,
     call: &RestoreCall,
     cursor: Option<CursorField<'_>>,
     version: ProtocolVersion,
-) -> Result<Option<WakeOutcome>, CallError> {
+) -> Result<ResolvedRecord, CallError> {
     let record = record_of(&call.session);
     client.access.check_mcp_servers(call.mcp_servers.as_deref().unwrap_or_default())?;
     // A deleted id stays reserved.
@@ -111,7 +134,7 @@ async fn resolve_record(
         return Err(rpc_error::unknown(&record));
     }
     let checked = Box::pin(client.host.engine.check_directory(&stored, &call.cwd)).await;
-    checked.map(|()| None).map_err(|error| client.refused(&error))
+    checked.map(|()| ResolvedRecord::Stored).map_err(|error| client.refused(&error))
 }
 
 async fn adopt(
@@ -120,12 +143,15 @@ async fn adopt(
     call: &RestoreCall,
     cursor: Option<CursorField<'_>>,
     version: ProtocolVersion,
-) -> Result<Option<WakeOutcome>, CallError> {
+) -> Result<ResolvedRecord, CallError> {
     let Some(agent) = client.defaults.agent(None) else { return Err(rpc_error::unknown(record)) };
     let owners = client.host.store.owners(agent.clone(), vec![call.session.clone()]).await;
     if !owners.map_err(rpc_error::not_kept)?.is_empty() {
         // A record already has this session, and a second record would write to it at the same time.
         return Err(rpc_error::unknown(record));
+    }
+    if adopt_transcript(client, &agent, call).await? {
+        return Ok(ResolvedRecord::Imported);
     }
     // Nothing is stored yet, so no other cursor can be valid.
     if let Some((_, field)) = cursor.filter(|(cursor, _)| **cursor != Cursor::Start) {
@@ -141,7 +167,7 @@ async fn adopt(
     match client.host.engine.adopt(new, session).await {
         Ok((_, wake)) => {
             permit.commit(record);
-            Ok(Some(wake))
+            Ok(ResolvedRecord::Adopted(wake))
         }
         // The agent does not have the session, or restores none.
         Err(SessionError::Agent(AgentError::NotRestored { reason, cause, .. }))

@@ -204,7 +204,9 @@ impl<'a> TurnWaiter<'a> {
                     None => return Err(SessionError::ShutDown(record.clone())),
                 }
             }
-            let events = RecordEvents::new(Arc::clone(store), record.clone(), session.last_seq());
+            // The end of the turn is committed, but may not be published yet: the session's last event may precede it.
+            let committed = store.record(record.clone()).await?.and_then(|record| record.last_seq);
+            let events = RecordEvents::new(Arc::clone(store), record.clone(), committed);
             if events.has_begun(id).await? {
                 notifier.notify(None).await;
             }

@@ -1,7 +1,9 @@
 //! Deletes many records at once, and returns their space to the disk. A record with work stays, and no agent is started
 //! to delete its own session.
 
+use super::search_index;
 use crate::acp::agent::CallError;
+use crate::engine::PruneConditions;
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::model::{Lifecycle, RecordId};
@@ -13,38 +15,48 @@ use crate::protocol::rpc_error;
 pub(crate) async fn prune(client: &Connection, params: PruneParams) -> Result<String, CallError> {
     client.access.check(UserAction::PruneSessions)?;
     client.agent_page.forget();
-    let mut answer = PruneMeta::default();
-    for session_id in params.session_ids {
+    let PruneParams { session_ids, include_open, unchanged_since } = params;
+    let conditions = PruneConditions { include_open, unchanged_since };
+    let (mut answer, mut indexed) = (PruneMeta::default(), Vec::new());
+    for session_id in session_ids {
         let record = RecordId::new(session_id.as_str());
         let record = record.map_err(|error| problem("sessionIds", error.to_string()))?;
-        match prune_record(client, &record, params.include_open).await? {
-            None => answer.pruned.push(session_id),
-            Some(reason) => answer.skipped.push(PruneSkipMeta { session_id, reason }),
+        match prune_record(client, &record, conditions).await? {
+            Ok(ids) => {
+                indexed.extend(ids);
+                answer.pruned.push(session_id);
+            }
+            Err(reason) => answer.skipped.push(PruneSkipMeta { session_id, reason }),
         }
     }
+    search_index::forget(&client.host, indexed).await;
     Ok(serde_json::to_string(&answer).expect("ids are text"))
 }
 
-/// Deletes a record, or returns why it stays. The session's own task decides whether it has open turns, so no prompt is
-/// accepted in between.
+/// Deletes a record and returns its ids in the search index, or why it stays. The session's own task checks the
+/// conditions, so no prompt is accepted between the check and the deletion.
 async fn prune_record(
     client: &Connection,
     record: &RecordId,
-    include_open: bool,
-) -> Result<Option<PruneSkip>, CallError> {
+    conditions: PruneConditions,
+) -> Result<Result<Vec<String>, PruneSkip>, CallError> {
+    if !client.host.responders.pending().ids_of(record).is_empty() {
+        return Ok(Err(PruneSkip::Busy));
+    }
+    let is_pruned = client.host.engine.prune(record, conditions).await;
+    let is_pruned = is_pruned.map_err(|error| client.refused(&error))?;
     let stored = client.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
-    let is_open = stored.is_some_and(|stored| stored.lifecycle == Lifecycle::Open);
-    if is_open && !include_open {
-        return Ok(Some(PruneSkip::Open));
+    if is_pruned {
+        client.host.confined_records.remove(record);
+        return Ok(Ok(stored.map(|stored| search_index::ids_of(&stored)).unwrap_or_default()));
     }
-    let is_asking = !client.host.responders.pending().ids_of(record).is_empty();
-    let deleted =
-        !is_asking && client.host.engine.delete_idle(record).await.map_err(|error| client.refused(&error))?;
-    if !deleted {
-        return Ok(Some(PruneSkip::Busy));
-    }
-    client.host.confined_records.remove(record);
-    Ok(None)
+    Ok(Err(match stored {
+        Some(stored) if stored.lifecycle == Lifecycle::Open && !conditions.include_open => PruneSkip::Open,
+        Some(stored) if conditions.unchanged_since.is_some_and(|since| stored.updated_at > since) => {
+            PruneSkip::Changed
+        }
+        _ => PruneSkip::Busy,
+    }))
 }
 
 /// `_acpx/host/shrink`: returns the space of deleted records to the disk.

@@ -31,7 +31,16 @@ pub(crate) async fn list(client: &Connection, params: QueueParams) -> Result<Str
         client.can_see(record) && params.session_id.as_deref().is_none_or(|id| id == record.id.as_str())
     };
     let prompts = open.iter().filter(|(record, _)| is_meant(record));
-    let prompts = prompts.flat_map(|(record, open)| QueuedPromptMeta::of_record(record, open)).collect();
+    let listed = |(record, open): &(Record, Vec<Turn>)| {
+        let mut prompts = QueuedPromptMeta::of_record(record, open);
+        for prompt in prompts.iter_mut().filter(|_| params.full) {
+            if let Some(turn) = open.iter().find(|turn| turn.request.as_str() == prompt.request_id) {
+                prompt.add_content(turn);
+            }
+        }
+        prompts
+    };
+    let prompts = prompts.flat_map(listed).collect();
     Ok(serde_json::to_string(&QueueMeta { prompts }).expect("prompts are text and lists"))
 }
 

@@ -118,7 +118,7 @@ fn tokens_count_at_turn_end_and_by_context_before() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_enforced_is_noted_once() {
+fn each_limit_that_cannot_be_enforced_is_noted_once() {
     let noted = |effects: &[Effect]| -> Vec<String> {
         let reason = |effect: &Effect| match effect {
             Effect::Fact(Fact::LimitNotEnforced { limit, reason, .. }) => Some(format!("{limit}: {reason}")),
@@ -132,13 +132,17 @@ fn a_limit_that_cannot_be_enforced_is_noted_once() {
     assert_eq!(noted(&effects), ["cost: the agent reports no cost", "tokens: the agent reports no tokens"]);
     assert!(matches!(effects.last(), Some(Effect::Arm(Deadline::Idle))));
     assert_eq!(noted(&feed(&mut machine, [within("q", both), answered(None)])), Vec::<String>::new());
-    let euros = SpendingLimits {
-        turn: Budget { cost: Money::of(1.0, "EUR"), tokens: None },
-        ..SpendingLimits::default()
-    };
-    let mut machine = live(ALL);
-    let effects = feed(&mut machine, [within("p", euros), usage(1, Some(5.0)), answered(None)]);
-    assert_eq!(noted(&effects), ["cost: the agent reports its cost in USD, and the limit is in EUR"]);
+    // Another limit that cannot be enforced is reported too.
+    let in_currency = |currency: &str| Budget { cost: Money::of(9.0, currency), tokens: None };
+    let euros = SpendingLimits { turn: in_currency("EUR"), ..SpendingLimits::default() };
+    let pounds = SpendingLimits { session: in_currency("GBP"), ..euros.clone() };
+    let other = |limit: &str| format!("cost: the agent reports its cost in USD, and the limit is in {limit}");
+    let effects = feed(&mut machine, [within("r", euros.clone()), usage(1, Some(5.0)), answered(None)]);
+    assert_eq!(noted(&effects), [other("EUR")]);
+    let effects = feed(&mut machine, [within("s", pounds), usage(1, Some(6.0)), answered(None)]);
+    assert_eq!(noted(&effects), [other("GBP")]);
+    let effects = feed(&mut machine, [within("t", euros), usage(1, Some(7.0)), answered(None)]);
+    assert_eq!(noted(&effects), Vec::<String>::new());
 }
 
 #[test]

@@ -292,3 +292,13 @@ fn long_prompts_and_replies_of_exchanges_are_cut_with_their_length() {
         (OPEN_MESSAGES, REPLY_BYTES)
     );
 }
+
+#[test]
+fn long_message_id_is_stored_as_its_digest() {
+    let key = |id: &str| AgentMessageKey::new(LineageIndex::FIRST, id);
+    let long = |end: &str| format!("{}{end}", "x".repeat(10 << 20));
+    assert_eq!(&*key(&"x".repeat(ID_BYTES)).id, "x".repeat(ID_BYTES));
+    assert!(key(&long("a")).id.len() < ID_BYTES);
+    assert_eq!(key(&long("a")), key(&long("a")));
+    assert_ne!(key(&long("a")), key(&long("b")));
+}

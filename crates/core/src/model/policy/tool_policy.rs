@@ -52,7 +52,7 @@ impl ToolPolicy {
         let members = node.object("a JSON object")?;
         let known = [&LISTS[..], &[DEFAULT]].concat();
         if let Some((_, unknown)) = members.all().find(|(name, _)| !known.contains(name)) {
-            return Err(unknown.wrong("one of autoApprove, autoDeny, escalate and defaultAction"));
+            return Err(unknown.wrong_content("one of autoApprove, autoDeny, escalate and defaultAction"));
         }
         let action =
             |node: &JsonNode<'_>| node.parsed("\"approve\", \"deny\" or \"escalate\"", Action::parse);

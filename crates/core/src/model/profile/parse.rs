@@ -117,7 +117,7 @@ fn word_for<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'sta
 
 fn error_row(node: &JsonNode<'_>) -> Result<ErrorRow, WrongMember> {
     let members = node.object("an object")?;
-    let number = |code: &JsonNode<'_>| code.value().as_i64().ok_or_else(|| code.wrong("a whole number"));
+    let number = |code: &JsonNode<'_>| code.number("a whole number", serde_json::Number::as_i64);
     let words = members.read("words", JsonNode::words)?.unwrap_or_default();
     let row = ErrorRow {
         code: members.read("code", number)?,
@@ -126,16 +126,16 @@ fn error_row(node: &JsonNode<'_>) -> Result<ErrorRow, WrongMember> {
     };
     // A row that matches everything would hide every row below it.
     if row.code.is_none() && row.words.is_empty() {
-        return Err(node.wrong("an object with a code, with words, or with both"));
+        return Err(node.wrong_content("an object with a code, with words, or with both"));
     }
     Ok(row)
 }
 
 fn seconds(node: &JsonNode<'_>) -> Result<Duration, WrongMember> {
-    let seconds = node.value().as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_START);
-    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let limit = limit.filter(|limit| !limit.is_zero());
-    limit.ok_or_else(|| node.wrong("a number of seconds above 0, a day at most"))
+    node.number("a number of seconds above 0, a day at most", |number| {
+        let seconds = number.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_START)?;
+        Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero())
+    })
 }
 
 fn one_of<T: Copy>(node: &JsonNode<'_>, words: &[(&str, T)]) -> Result<T, WrongMember> {

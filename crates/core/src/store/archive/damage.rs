@@ -19,6 +19,15 @@ pub enum ImportArchiveError {
         #[source]
         source: io::Error,
     },
+    /// It cannot be copied to a place where it stays unchanged.
+    #[error("cannot copy the archive to {}", directory.display())]
+    NotCopied {
+        /// The directory for the copy.
+        directory: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// It is no archive, or is damaged.
     #[error("the archive {} is invalid: {problem} ({place}line {line}, column {column})", path.display())]
     Invalid {
@@ -64,7 +73,7 @@ impl ImportArchiveError {
     /// The stable code of this error.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotRead { .. } => ErrorCode::ArchiveNotRead,
+            Self::NotRead { .. } | Self::NotCopied { .. } => ErrorCode::ArchiveNotRead,
             Self::Invalid { .. } => ErrorCode::InvalidArchive,
             Self::FormatVersion { .. } => ErrorCode::UnsupportedFormatVersion,
             Self::ScopeExists { .. } => ErrorCode::SessionScopeExists,

@@ -1,4 +1,5 @@
-//! Imports an archive as a new record: reads it to its end once to check it, and again to write it in one transaction.
+//! Imports an archive as a new record: copies it, reads the copy to its end once to check it, and again to write it in
+//! one transaction.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,15 +7,18 @@ use std::sync::Arc;
 
 use super::damage::ImportArchiveError;
 use super::layout::{OwnParts, SessionArchive};
-use super::npm_batches::NpmBatches;
-use super::own_batches::OwnBatches;
+use super::npm_changes::NpmChanges;
+use super::own_changes::OwnChanges;
 use super::summary::ImportSummary;
 use crate::model::{
-    AbsolutePath, AgentMemory, AgentSpec, HostId, Lifecycle, Record, RecordId, RecordSettings, Scope,
-    SessionIdentity, SessionInfo, SessionName, SettingName, Timestamp,
+    AbsolutePath, AgentMemory, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordId, RecordSettings,
+    Scope, SessionIdentity, SessionInfo, SessionName, SettingName, Timestamp,
 };
 use crate::store::import_acpx::archived::NpmRecord;
 use crate::store::{Change, ChangeSource, SqliteStore, Store, StoreError, real_path_or_written};
+
+/// A batch ends with the change that makes it this large.
+const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Where the session of an archive goes.
 #[derive(Debug, Clone)]
@@ -27,6 +31,8 @@ pub struct ArchiveDestination {
     pub cwd: AbsolutePath,
     /// Its name.
     pub name: Option<SessionName>,
+    /// Whether it is a session that the agent has and that acpx did not know. It then has a name only if one is given.
+    pub is_adopted: bool,
     /// The host that writes.
     pub host: HostId,
     /// Now.
@@ -53,16 +59,16 @@ pub async fn import_archive(
     destination: ArchiveDestination,
 ) -> Result<ImportedArchive, ImportArchiveError> {
     let path = path.to_owned();
-    let checked = tokio::task::spawn_blocking(move || CheckedArchive::read(&path, destination)).await;
+    let directory = store.path().parent().unwrap_or(Path::new(".")).to_owned();
+    let checked =
+        tokio::task::spawn_blocking(move || CheckedArchive::read(&path, &directory, destination)).await;
     let CheckedArchive { conversation, record, summary, host } = checked.map_err(|stopped| {
         // Reading does not panic; the runtime is ending.
         ImportArchiveError::NotRead { path: Path::new("").to_owned(), source: stopped.into() }
     })??;
     let sessions = summary.lineage.rows().iter().map(|row| row.session.clone()).collect();
     for owner in store.owners(record.agent.clone(), sessions).await? {
-        let is_deleted =
-            store.record(owner.record.clone()).await?.is_none_or(|record| record.lifecycle.is_deleted());
-        if !is_deleted {
+        if !owner.is_deleted {
             return Err(ImportArchiveError::SessionExists {
                 record: owner.record,
                 session: owner.session.to_string(),
@@ -84,12 +90,16 @@ struct CheckedArchive {
 }
 
 impl CheckedArchive {
-    fn read(path: &Path, destination: ArchiveDestination) -> Result<Self, ImportArchiveError> {
-        let mut archive = SessionArchive::open(path)?;
+    fn read(
+        path: &Path,
+        directory: &Path,
+        destination: ArchiveDestination,
+    ) -> Result<Self, ImportArchiveError> {
+        let mut archive = SessionArchive::open_copy(path, directory)?;
         let session = if let Some(own) = archive.own.take() {
             ArchivedSession::Own(Box::new(own))
         } else {
-            let npm = NpmRecord::of_archive(&archive.state, &destination.cwd, destination.at);
+            let npm = NpmRecord::of_archive(archive.state()?, &destination.cwd, destination.at);
             ArchivedSession::Npm(Box::new(npm.map_err(|damage| archive.invalid_state(damage.to_string()))?))
         };
         let conversation = ArchivedConversation { archive, session };
@@ -116,39 +126,55 @@ enum ArchivedSession {
     Npm(Box<NpmRecord>),
 }
 
-/// Reads it.
-enum Batches<'a> {
-    Own(Box<OwnBatches<'a>>),
-    Npm(Box<NpmBatches>),
+/// Reads it in batches.
+struct Batches<'a> {
+    reader: ArchivedChanges<'a>,
+    is_over: bool,
+}
+
+enum ArchivedChanges<'a> {
+    Own(Box<OwnChanges<'a>>),
+    Npm(Box<NpmChanges>),
 }
 
 impl Batches<'_> {
+    /// The next changes, or `None` after the last.
     fn next(&mut self) -> Result<Option<Vec<Change>>, ImportArchiveError> {
-        match self {
-            Self::Own(batches) => batches.next(),
-            Self::Npm(batches) => batches.next(),
+        if self.is_over {
+            return Ok(None);
         }
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH_BYTES && !self.is_over {
+            let size = match &mut self.reader {
+                ArchivedChanges::Own(changes) => changes.read(&mut batch)?,
+                ArchivedChanges::Npm(changes) => changes.read(&mut batch)?,
+            };
+            self.is_over = size.is_none();
+            bytes += size.unwrap_or_default();
+        }
+        Ok(Some(batch))
     }
 
     fn summary(&mut self) -> ImportSummary {
-        match self {
-            Self::Own(batches) => batches.summary(),
-            Self::Npm(batches) => batches.summary(),
+        match &mut self.reader {
+            ArchivedChanges::Own(changes) => changes.summary(),
+            ArchivedChanges::Npm(changes) => changes.summary(),
         }
     }
 }
 
 impl ArchivedConversation {
     fn read(&self) -> Result<Batches<'_>, ImportArchiveError> {
-        Ok(match &self.session {
-            ArchivedSession::Own(own) => Batches::Own(Box::new(OwnBatches::new(&self.archive, own)?)),
-            ArchivedSession::Npm(npm) => Batches::Npm(Box::new(NpmBatches::new(&self.archive, npm)?)),
-        })
+        let reader = match &self.session {
+            ArchivedSession::Own(own) => ArchivedChanges::Own(Box::new(OwnChanges::new(&self.archive, own)?)),
+            ArchivedSession::Npm(npm) => ArchivedChanges::Npm(Box::new(NpmChanges::new(&self.archive, npm)?)),
+        };
+        Ok(Batches { reader, is_over: false })
     }
 
     /// The new record: open, without a process, and with the whole lineage.
     fn record(&self, destination: ArchiveDestination, summary: &mut ImportSummary) -> (Record, HostId) {
-        let ArchiveDestination { record: id, agent, cwd, name, host, at: _ } = destination;
+        let ArchiveDestination { record: id, agent, cwd, name, is_adopted, host, at: _ } = destination;
         let (info, mut settings, created_at, updated_at, mcp_servers) = match &self.session {
             ArchivedSession::Own(own) => {
                 let own = &own.record;
@@ -178,9 +204,15 @@ impl ArchivedConversation {
         if !real_cwd.as_path().is_dir() {
             summary.notes.push(format!("the directory {cwd} does not exist here"));
         }
+        let scope = Scope { agent: agent.key(), name };
+        let first = summary.lineage.rows().first().cloned();
+        let lineage = match first.filter(|_| is_adopted) {
+            Some(row) => Lineage::adopted(row.session, row.from),
+            None => summary.lineage.clone(),
+        };
         let record = Record {
             id,
-            scope: Some(Scope { agent: agent.key(), name }),
+            scope: (!is_adopted || scope.name.is_some()).then_some(scope),
             agent,
             cwd,
             real_cwd,
@@ -188,7 +220,7 @@ impl ArchivedConversation {
             mcp_servers,
             info,
             lifecycle: Lifecycle::Open,
-            lineage: summary.lineage.clone(),
+            lineage,
             agent_run: None,
             settings,
             memory: AgentMemory::default(),

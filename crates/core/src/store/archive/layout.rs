@@ -1,8 +1,10 @@
 //! The parts of an archive and where they are in its file.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,8 +13,11 @@ use serde_json::value::RawValue;
 use super::FORMAT_VERSION;
 use super::damage::{ImportArchiveError, ScanError};
 use super::own_record::OwnRecord;
-use super::scanner::{Position, Scanner, parse, wrong_at};
+use super::scanner::{Position, SCALAR_LIMIT, Scanner, VALUE_LIMIT, parse, wrong_at};
 use crate::store::file_system;
+
+/// The largest member of the head: a command line or a path.
+const HEAD_LIMIT: usize = 1024 * 1024;
 
 /// What an archive says about its session.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -35,11 +40,10 @@ pub struct ArchiveHead {
 #[derive(Debug)]
 pub struct SessionArchive {
     pub(super) path: PathBuf,
+    file: Arc<File>,
     head: ArchiveHead,
-    /// Where the member `session` begins.
-    session: Position,
-    /// npm acpx's record, in its on-disk form.
-    pub(super) state: Value,
+    /// Where npm acpx's record begins, in its on-disk form.
+    state: Position,
     pub(super) history: Position,
     pub(super) own: Option<OwnParts>,
 }
@@ -52,18 +56,30 @@ pub(super) struct OwnParts {
     pub(super) events: Position,
 }
 
-#[derive(Deserialize)]
-struct SessionMember {
-    #[serde(flatten)]
-    head: ArchiveHead,
-    state: Value,
+/// Reads an archive's file from a position on. Several readers may share the file.
+#[derive(Debug)]
+pub(super) struct ArchiveReader {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Read for ArchiveReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+fn scanner(file: &Arc<File>, position: Position) -> Scanner<ArchiveReader> {
+    Scanner::at(ArchiveReader { file: Arc::clone(file), offset: position.offset }, position)
 }
 
 /// The parts that were found so far.
 #[derive(Default)]
 struct Found {
     version: Option<Value>,
-    session: Option<(Position, SessionMember)>,
+    session: Option<(ArchiveHead, Position)>,
     history: Option<Position>,
     own: Option<OwnParts>,
 }
@@ -72,10 +88,34 @@ impl SessionArchive {
     /// Reads a file to its end and finds its parts. The items of the history are not examined. This blocks.
     pub fn open(path: &Path) -> Result<Self, ImportArchiveError> {
         let not_read = |source| ImportArchiveError::NotRead { path: path.to_owned(), source };
-        let mut scanner = Scanner::at(file_system::open(path).map_err(not_read)?, Position::START);
+        Self::read(path, file_system::open(path).map_err(not_read)?)
+    }
+
+    /// Copies a file into a private directory and opens the copy, which has no name. What is read later depends
+    /// neither on the file's disk nor on a program that changes the file.
+    pub(super) fn open_copy(path: &Path, directory: &Path) -> Result<Self, ImportArchiveError> {
+        let not_read = |source| ImportArchiveError::NotRead { path: path.to_owned(), source };
+        let not_copied = |source| ImportArchiveError::NotCopied { directory: directory.to_owned(), source };
+        let mut original = file_system::open(path).map_err(not_read)?;
+        let mut copy = tempfile::tempfile_in(directory).map_err(not_copied)?;
+        let mut buffer = vec![0; 1024 * 1024];
+        loop {
+            match original.read(&mut buffer) {
+                Ok(0) => return Self::read(path, copy),
+                Ok(count) => copy.write_all(&buffer[..count]).map_err(not_copied)?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(not_read(error)),
+            }
+        }
+    }
+
+    fn read(path: &Path, file: File) -> Result<Self, ImportArchiveError> {
+        let file = Arc::new(file);
         let mut found = Found::default();
         let mut place = String::new();
-        found.read(&mut scanner, &mut place).map_err(|error| error.of(path, &place))?;
+        found
+            .read(&mut scanner(&file, Position::START), &mut place)
+            .map_err(|error| error.of(path, &place))?;
         match &found.version {
             Some(version) if version.as_u64() == Some(FORMAT_VERSION) => {}
             Some(version) => {
@@ -84,11 +124,11 @@ impl SessionArchive {
             }
             None => return Err(missing("format_version").of(path, "")),
         }
-        let Some((session, SessionMember { head, state })) = found.session else {
+        let Some((head, state)) = found.session else {
             return Err(missing("session").of(path, ""));
         };
         let Some(history) = found.history else { return Err(missing("history").of(path, "")) };
-        Ok(Self { path: path.to_owned(), head, session, state, history, own: found.own })
+        Ok(Self { path: path.to_owned(), file, head, state, history, own: found.own })
     }
 
     /// What it says about its session.
@@ -96,21 +136,21 @@ impl SessionArchive {
         &self.head
     }
 
+    /// npm acpx's record, in its on-disk form. Only an archive without the member `acpx` needs it.
+    pub(super) fn state(&self) -> Result<Value, ImportArchiveError> {
+        let parsed = scanner(&self.file, self.state).parsed(&mut Vec::new(), VALUE_LIMIT);
+        parsed.map_err(|error| error.of(&self.path, "session.state"))
+    }
+
     /// A problem of npm acpx's record in it.
     pub(super) fn invalid_state(&self, problem: String) -> ImportArchiveError {
-        wrong_at(self.session, problem).of(&self.path, "session.state")
+        wrong_at(self.state, problem).of(&self.path, "session.state")
     }
 
     /// Reads the items of an array from its position on.
     pub(super) fn items(&self, name: &'static str, array: Position) -> Result<Items, ImportArchiveError> {
-        let open = || {
-            let mut file = file_system::open(&self.path)?;
-            file.seek(SeekFrom::Start(array.offset))?;
-            let mut scanner = Scanner::at(file, array);
-            scanner.expect(b'[')?;
-            Ok::<_, ScanError>(scanner)
-        };
-        let scanner = open().map_err(|error| error.of(&self.path, name))?;
+        let mut scanner = scanner(&self.file, array);
+        scanner.expect(b'[').map_err(|error| error.of(&self.path, name))?;
         Ok(Items { path: self.path.clone(), name, scanner, count: 0, begin: array, value: Vec::new() })
     }
 }
@@ -120,8 +160,8 @@ fn missing(member: &str) -> ScanError {
 }
 
 impl Found {
-    /// Reads the document. `place` is the member that is read.
-    fn read(&mut self, scanner: &mut Scanner<File>, place: &mut String) -> Result<(), ScanError> {
+    /// Reads the document, or only up to a version that is unknown. `place` is the member that is read.
+    fn read(&mut self, scanner: &mut Scanner<ArchiveReader>, place: &mut String) -> Result<(), ScanError> {
         let (mut value, mut is_first) = (Vec::new(), true);
         scanner.expect(b'{')?;
         while scanner.has_next(is_first, b'}')? {
@@ -130,11 +170,15 @@ impl Found {
             let name = scanner.member(&mut value)?;
             place.push_str(&name);
             match name.as_str() {
-                "format_version" => self.version = Some(scanner.parsed(&mut value)?),
-                "session" => {
-                    scanner.peek_token()?;
-                    self.session = Some((scanner.position(), scanner.parsed(&mut value)?));
+                "format_version" => {
+                    let version: Value = scanner.parsed(&mut value, SCALAR_LIMIT)?;
+                    let is_known = version.as_u64() == Some(FORMAT_VERSION);
+                    self.version = Some(version);
+                    if !is_known {
+                        return Ok(());
+                    }
                 }
+                "session" => self.session = Some(session(scanner, place)?),
                 "history" => self.history = Some(array(scanner)?),
                 "acpx" => self.own = own(scanner, place)?,
                 _ => scanner.skip()?,
@@ -148,8 +192,41 @@ impl Found {
     }
 }
 
+/// Reads the member `session`: its head, and where npm acpx's record begins, which is not read.
+fn session(
+    scanner: &mut Scanner<ArchiveReader>,
+    place: &mut String,
+) -> Result<(ArchiveHead, Position), ScanError> {
+    let (mut value, mut is_first) = (Vec::new(), true);
+    let (mut head, mut state) = (serde_json::Map::new(), None);
+    scanner.peek_token()?;
+    let begin = scanner.position();
+    scanner.expect(b'{')?;
+    while scanner.has_next(is_first, b'}')? {
+        is_first = false;
+        "session".clone_into(place);
+        let name = scanner.member(&mut value)?;
+        *place = format!("session.{name}");
+        match name.as_str() {
+            "state" => {
+                scanner.peek_token()?;
+                state = Some(scanner.position());
+                scanner.skip()?;
+            }
+            "agent" | "agent_name" | "name" | "cwd_relative" | "cwd_original" => {
+                let member: Option<String> = scanner.parsed(&mut value, HEAD_LIMIT)?;
+                head.insert(name, member.into());
+            }
+            _ => scanner.skip()?,
+        }
+    }
+    "session".clone_into(place);
+    let head = serde_json::from_value(head.into()).map_err(|error| wrong_at(begin, error.to_string()))?;
+    Ok((head, state.ok_or_else(|| wrong_at(begin, "state is missing"))?))
+}
+
 /// Skips an array, and returns where it begins.
-fn array(scanner: &mut Scanner<File>) -> Result<Position, ScanError> {
+fn array(scanner: &mut Scanner<ArchiveReader>) -> Result<Position, ScanError> {
     if scanner.peek_token()? != Some(b'[') {
         return Err(scanner.wrong("an array is expected here"));
     }
@@ -159,7 +236,7 @@ fn array(scanner: &mut Scanner<File>) -> Result<Position, ScanError> {
 }
 
 /// Reads the member `acpx`; `None` if it is that of another version, and the rest is read as of npm acpx.
-fn own(scanner: &mut Scanner<File>, place: &mut String) -> Result<Option<OwnParts>, ScanError> {
+fn own(scanner: &mut Scanner<ArchiveReader>, place: &mut String) -> Result<Option<OwnParts>, ScanError> {
     let (mut value, mut is_first) = (Vec::new(), true);
     let (mut version, mut record, mut turns, mut events) = (None::<Value>, None, None, None);
     let begin = scanner.position();
@@ -170,11 +247,11 @@ fn own(scanner: &mut Scanner<File>, place: &mut String) -> Result<Option<OwnPart
         let name = scanner.member(&mut value)?;
         *place = format!("acpx.{name}");
         match name.as_str() {
-            "version" => version = Some(scanner.parsed(&mut value)?),
+            "version" => version = Some(scanner.parsed(&mut value, SCALAR_LIMIT)?),
             "record" => {
                 scanner.peek_token()?;
                 let begin = scanner.position();
-                let json: Box<RawValue> = scanner.parsed(&mut value)?;
+                let json: Box<RawValue> = scanner.parsed(&mut value, VALUE_LIMIT)?;
                 record = Some((begin, json));
             }
             "turns" => turns = Some(array(scanner)?),
@@ -189,6 +266,7 @@ fn own(scanner: &mut Scanner<File>, place: &mut String) -> Result<Option<OwnPart
     let (Some((at, record)), Some(turns), Some(events)) = (record, turns, events) else {
         return Err(wrong_at(begin, "record, turns or events is missing"));
     };
+    "acpx.record".clone_into(place);
     let record = OwnRecord::read(&record).map_err(|problem| wrong_at(at, problem))?;
     Ok(Some(OwnParts { record, turns, events }))
 }
@@ -198,7 +276,7 @@ fn own(scanner: &mut Scanner<File>, place: &mut String) -> Result<Option<OwnPart
 pub(super) struct Items {
     path: PathBuf,
     name: &'static str,
-    scanner: Scanner<File>,
+    scanner: Scanner<ArchiveReader>,
     count: u64,
     begin: Position,
     value: Vec<u8>,
@@ -211,7 +289,7 @@ impl Items {
             if !items.scanner.has_next(items.count == 0, b']')? {
                 return Ok(false);
             }
-            items.begin = items.scanner.value(&mut items.value, super::scanner::VALUE_LIMIT)?;
+            items.begin = items.scanner.value(&mut items.value, VALUE_LIMIT)?;
             items.count += 1;
             Ok(true)
         };

@@ -11,8 +11,8 @@
 mod damage;
 mod import;
 mod layout;
-mod npm_batches;
-mod own_batches;
+mod npm_changes;
+mod own_changes;
 mod own_record;
 mod scanner;
 mod summary;

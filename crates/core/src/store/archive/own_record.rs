@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::scanner::{on_one_line, without_position};
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, ErrorCode, Event, EventKind, Lifecycle, Lineage, LineageIndex,
     LineageReason, LineageRow, McpServerRef, Money, PermissionCount, PermissionPolicy, Record,
@@ -201,7 +202,8 @@ pub(super) struct OwnRecord {
 impl OwnRecord {
     /// Reads a record; the first row of its lineage becomes one of an import.
     pub(super) fn read(json: &RawValue) -> Result<Self, String> {
-        let object: ArchivedRecord = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+        let object: ArchivedRecord =
+            serde_json::from_str(json.get()).map_err(|error| without_position(&error))?;
         let mut rows =
             object.lineage.into_iter().map(ArchivedLineageRow::read).collect::<Result<Vec<_>, _>>()?;
         if let Some(first) = rows.first_mut() {
@@ -250,7 +252,7 @@ impl ArchivedLineageRow {
 
 /// Reads a turn. One that had not ended is interrupted: no prompt of an archive is ever sent.
 pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
-    let object: ArchivedTurn = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+    let object: ArchivedTurn = serde_json::from_str(json.get()).map_err(|error| without_position(&error))?;
     let state = match (object.ended_at, object.stop_reason, object.error) {
         (None, None, None) => TurnState::Interrupted { at: object.queued_at },
         (Some(at), None, None) => TurnState::Interrupted { at },
@@ -258,7 +260,7 @@ pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
             TurnState::Ended { at, outcome: TurnOutcome::Stopped(StopReason::new(reason)) }
         }
         (Some(at), None, Some(ArchivedTurnError { code, message, acp })) => {
-            let acp = acp.map(|acp| acp.get().into());
+            let acp = acp.map(|acp| line_of(acp.get()));
             TurnState::Ended {
                 at,
                 outcome: TurnOutcome::Failed(TurnError { code, message: message.into(), acp }),
@@ -278,17 +280,24 @@ pub(super) fn turn(json: &RawValue) -> Result<Turn, String> {
     Ok(Turn {
         id: TurnId(object.turn),
         request: object.request_id,
-        prompt: object.prompt.get().into(),
+        prompt: line_of(object.prompt.get()),
         // What a turn that is over was allowed has no effect any more.
         policy: PermissionPolicy::default(),
         wake_options: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: object.queued_at,
         state,
-        usage: object.usage.map(|usage| usage.get().into()),
+        usage: object.usage.map(|usage| line_of(usage.get())),
         cost,
         permissions: PermissionCount { approved: object.approved, rejected: object.rejected },
     })
+}
+
+/// JSON on one line.
+fn line_of(json: &str) -> Arc<str> {
+    let mut bytes = json.as_bytes().to_vec();
+    on_one_line(&mut bytes);
+    String::from_utf8(bytes).expect("only ASCII was removed").into()
 }
 
 /// A row of an event: all of it but its number, and the body of one that is no fact.
@@ -306,9 +315,9 @@ pub(super) struct EventRow {
 impl EventRow {
     pub(super) fn read(json: &RawValue, lineage_rows: u64) -> Result<Self, String> {
         let mut cells: Vec<&RawValue> =
-            serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+            serde_json::from_str(json.get()).map_err(|error| without_position(&error))?;
         let fact: Option<Arc<str>> =
-            if cells.len() == 7 { cells.pop().map(|body| body.get().into()) } else { None };
+            if cells.len() == 7 { cells.pop().map(|body| line_of(body.get())) } else { None };
         let [at, turn, lineage, protocol, direction, kind] = cells[..] else {
             return Err("an event has six or seven values".to_owned());
         };
@@ -337,6 +346,11 @@ impl EventRow {
             return Err(format!("the lineage has no row {}", row.lineage.0));
         }
         Ok(row)
+    }
+
+    /// The turn it belongs to, if any.
+    pub(super) fn turn(&self) -> Option<TurnId> {
+        self.turn
     }
 
     /// Whether its body is the next line of the history.

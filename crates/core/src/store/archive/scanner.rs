@@ -8,8 +8,12 @@ use serde::de::DeserializeOwned;
 
 use super::damage::ScanError;
 
-/// The largest value that is read. npm acpx accepts no longer line from an agent.
+/// The largest message that is read. npm acpx accepts no longer line from an agent.
 pub(super) const VALUE_LIMIT: usize = 64 * 1024 * 1024;
+/// The largest number, word or other scalar member that is parsed.
+pub(super) const SCALAR_LIMIT: usize = 1024;
+/// How many values one parsed value may contain. A parsed value needs about a hundred bytes for each.
+const MOST_VALUES: usize = 1_000_000;
 /// The deepest nesting of a value, the one that `serde_json` reads.
 const MAX_DEPTH: u32 = 127;
 const BUFFER: usize = 256 * 1024;
@@ -117,15 +121,18 @@ impl<R: Read> Scanner<R> {
         if self.peek_token()? != Some(b'"') {
             return Err(self.wrong("the name of a member is expected here"));
         }
-        let begin = self.value(value, 1024)?;
-        let name = parse(value, begin)?;
+        let name = self.parsed(value, SCALAR_LIMIT)?;
         self.expect(b':')?;
         Ok(name)
     }
 
-    /// Takes a value and parses it.
-    pub(super) fn parsed<T: DeserializeOwned>(&mut self, value: &mut Vec<u8>) -> Result<T, ScanError> {
-        let begin = self.value(value, VALUE_LIMIT)?;
+    /// Takes a value of at most `limit` bytes and parses it.
+    pub(super) fn parsed<T: DeserializeOwned>(
+        &mut self,
+        value: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<T, ScanError> {
+        let begin = self.value(value, limit)?;
         parse(value, begin)
     }
 
@@ -201,17 +208,41 @@ pub(super) fn wrong_at(position: Position, problem: impl Into<String>) -> ScanEr
 
 /// Parses a value that began at a position; a problem is at its own place in the document.
 pub(super) fn parse<T: DeserializeOwned>(value: &[u8], begin: Position) -> Result<T, ScanError> {
+    if has_more_values_than(value, MOST_VALUES) {
+        return Err(wrong_at(begin, format!("a value contains more than {MOST_VALUES} values")));
+    }
     serde_json::from_slice(value).map_err(|error| {
         let (line, column) = (error.line() as u64, error.column() as u64);
         let place = match line {
             0 | 1 => Position { column: begin.column + column.saturating_sub(1), ..begin },
             line => Position { line: begin.line + line - 1, column, ..begin },
         };
-        // The position in the message is that within the value.
-        let text = error.to_string();
-        let problem = text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem);
-        wrong_at(place, problem)
+        wrong_at(place, without_position(&error))
     })
+}
+
+/// What is wrong with a value. The position in the message is one within the value, and means nothing to the user.
+pub(super) fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).to_owned()
+}
+
+/// Whether a value has more than `limit` commas and opening brackets outside of its strings, so that its parsed form
+/// could be many times larger than its text.
+fn has_more_values_than(value: &[u8], limit: usize) -> bool {
+    if value.len() <= limit {
+        return false;
+    }
+    let (mut count, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in value {
+        if in_string {
+            (in_string, is_escaped) = (is_escaped || *byte != b'"', !is_escaped && *byte == b'\\');
+        } else {
+            in_string = *byte == b'"';
+            count += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        }
+    }
+    count > limit
 }
 
 /// A value on one line: without the blanks between its tokens if it has several lines, as npm acpx writes them.
@@ -244,7 +275,7 @@ mod tests {
             scanner.expect(b'[')?;
             while scanner.has_next(is_first, b']')? {
                 is_first = false;
-                all.push(scanner.parsed(&mut value)?);
+                all.push(scanner.parsed(&mut value, VALUE_LIMIT)?);
             }
             Ok(all)
         };
@@ -282,6 +313,20 @@ mod tests {
         };
         assert_eq!((problem.as_str(), line, column), ("a value has more than 5 bytes", 2, 2));
         assert!(value.len() <= 5);
+    }
+
+    #[test]
+    fn value_with_too_many_values_is_refused_before_it_is_parsed() {
+        let crowded = format!("[{}0]", "0,".repeat(MOST_VALUES));
+        let Err(ScanError::At { problem, line, column }) =
+            parse::<serde::de::IgnoredAny>(crowded.as_bytes(), Position::START)
+        else {
+            panic!("it was parsed")
+        };
+        let expected = ("a value contains more than 1000000 values", 1, 1);
+        assert_eq!((problem.as_str(), line, column), expected);
+        let text = serde_json::to_string(&",[{\\\"".repeat(MOST_VALUES)).unwrap();
+        assert!(parse::<String>(text.as_bytes(), Position::START).is_ok());
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

@@ -13,11 +13,10 @@ use crate::store::Change;
 impl NpmRecord {
     /// Reads the record of an archive for this directory. The archive's own may be relative to another home.
     pub(in crate::store) fn of_archive(
-        state: &Value,
+        mut state: Value,
         cwd: &AbsolutePath,
         written_at: Timestamp,
     ) -> Result<Self, Damage> {
-        let mut state = state.clone();
         if let Value::Object(fields) = &mut state {
             fields.insert("cwd".to_owned(), cwd.as_str().into());
         }

@@ -6,11 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::directory::{LOCK_SUFFIX, RecordFile};
 use super::run::LivingProcess;
-use crate::model::ProcessIdentity;
+use crate::model::{ProcessIdentity, sha256_hex};
 use crate::store::file_system;
 
 /// A lease or a lock has a few hundred bytes; a larger file is neither.
@@ -82,10 +81,12 @@ fn id_of(stem: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// How many digits of the digest are in the name of a lease.
+const LEASE_DIGITS: usize = 24;
+
 fn lease_name(id: &str) -> String {
-    let hash = Sha256::digest(id.as_bytes());
-    let hex: Vec<String> = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}.lock", hex.concat())
+    let digits: String = sha256_hex(id.as_bytes()).chars().take(LEASE_DIGITS).collect();
+    format!("{digits}.lock")
 }
 
 fn living_process(path: &Path, living: LivingProcess) -> Option<i32> {

@@ -63,7 +63,8 @@ impl<'a, const N: usize> Cells<'a, N> {
             Ok(cells)
         } else {
             let Columns { table, names, .. } = columns;
-            let problem = format!("a row of {table} ({} {:?}) is not what was written", names[0], values[0]);
+            let problem =
+                format!("a row of {table} ({} {}) is not what was written", names[0], shown(values[0]));
             Err(SqliteFault::Damaged(problem))
         }
     }
@@ -133,6 +134,15 @@ impl<'a, const N: usize> Cells<'a, N> {
     pub(super) fn unknown(&self, index: usize) -> SqliteFault {
         let Columns { table, names, .. } = self.columns;
         SqliteFault::Damaged(format!("{table}.{} holds what no version of ours writes", names[index]))
+    }
+}
+
+/// A value for a message: a number, or the beginning of a text.
+fn shown(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => format!("{:?}", String::from_utf8_lossy(&text[..text.len().min(80)])),
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => "-".to_owned(),
     }
 }
 

@@ -166,7 +166,7 @@ impl<'a> StoreOpener<'a> {
 }
 
 /// The URI by which SQLite opens a file with a parameter.
-pub(super) fn uri(path: &Path, parameter: &str) -> String {
+pub(crate) fn uri(path: &Path, parameter: &str) -> String {
     let escaped = |byte: &u8| match byte {
         b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(*byte).to_string(),
         other => format!("%{other:02X}"),

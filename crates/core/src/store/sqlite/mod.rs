@@ -12,6 +12,7 @@ mod file;
 mod filesystem;
 mod ledger;
 mod log_damage;
+mod notifications;
 mod read;
 mod rows;
 mod schema;
@@ -39,6 +40,7 @@ pub use self::check::StoreCheck;
 pub(crate) use self::fault::SqliteFailure;
 use self::fault::SqliteFault;
 use self::file::StoreOpener;
+pub(crate) use self::file::uri as database_uri;
 pub use self::filesystem::FileSystem;
 pub(crate) use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
@@ -50,8 +52,9 @@ use super::{
     Store, StoreError, StoreFuture, UsageKey, UsageQuery, UsageSum,
 };
 use crate::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, Event, ExchangeCheckpoint, HostId, Record,
-    RecordId, RequestId, Scope, Seq, Spending, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, DeliveryOutcome, Event, ExchangeCheckpoint,
+    HostId, QueuedNotification, Record, RecordId, RequestId, Scope, Seq, SinkStatus, Spending, Timestamp,
+    Turn, TurnId,
 };
 use crate::sync::Lock;
 use write::OpenFiles;
@@ -391,6 +394,10 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
+    fn deleted_records(&self) -> StoreFuture<'_, u64> {
+        Box::pin(self.read(read::deleted_records))
+    }
+
     fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {
         Box::pin(self.read(move |connection| read::created_after(connection, &than, &records)))
     }
@@ -435,6 +442,20 @@ impl Store for SqliteStore {
         Box::pin(
             async move { self.write(WriteOperation::StoreAgentAnswer { agent, answer }).await.map(drop) },
         )
+    }
+
+    fn notifications(&self, sink: String, limit: usize) -> StoreFuture<'_, Vec<QueuedNotification>> {
+        Box::pin(self.read(move |connection| notifications::of_sink(connection, &sink, limit)))
+    }
+
+    fn settle_notification(&self, id: String, sink: String, outcome: DeliveryOutcome) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.write(WriteOperation::SettleNotification { id, sink, outcome }).await.map(drop)
+        })
+    }
+
+    fn notification_sinks(&self) -> StoreFuture<'_, Vec<SinkStatus>> {
+        Box::pin(self.read(notifications::sinks))
     }
 
     fn shrink(&self) -> StoreFuture<'_, ()> {

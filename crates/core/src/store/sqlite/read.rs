@@ -128,7 +128,7 @@ pub(super) fn owners(
     sessions: &[AcpSessionId],
 ) -> Result<Vec<SessionOwner>, SqliteFault> {
     let mut statement = connection.prepare_cached(
-        "SELECT DISTINCT session, id, agent_name, program, args FROM lineage JOIN records ON key = record \
+        "SELECT DISTINCT session, id, agent_name, program, args, deleted_at IS NOT NULL FROM lineage JOIN records ON key = record \
          WHERE (agent_name = ?1 OR ((agent_name IS NULL OR ?1 IS NULL) AND program = ?2 AND args = ?3)) \
          AND session IN (SELECT value FROM json_each(?4)) ORDER BY session, id",
     )?;
@@ -147,9 +147,17 @@ pub(super) fn owners(
             ));
         };
         let agent = AgentSpec { name, ..AgentSpec::new(program, args) }.key();
-        owners.push(SessionOwner { session, record, agent });
+        owners.push(SessionOwner { session, record, agent, is_deleted: row.get(5)? });
     }
     Ok(owners)
+}
+
+/// How many records are deleted. Both counts read an index.
+pub(super) fn deleted_records(connection: &Connection) -> Result<u64, SqliteFault> {
+    let mut count = connection.prepare_cached(
+        "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM records WHERE deleted_at IS NULL)",
+    )?;
+    Ok(count.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned())
 }
 
 /// Which of these records were created after another one.

@@ -37,6 +37,7 @@ impl Migrations {
         include_str!("migrations/0010.sql"),
         include_str!("migrations/0011.sql"),
         include_str!("migrations/0012.sql"),
+        include_str!("migrations/0013.sql"),
     ]);
 
     /// The format after all migrations: the one we write.

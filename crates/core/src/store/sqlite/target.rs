@@ -11,7 +11,7 @@ use super::rows::{
     self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, RecordRowState, STANDING,
     StateColumns, TURN,
 };
-use super::{body, scope, write};
+use super::{body, notifications, scope, write};
 use crate::model::{
     AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
 };
@@ -63,6 +63,9 @@ impl RecordWriter<'_> {
                 }
                 Change::Exchanges(checkpoint) => {
                     rows::write_exchanges(self.connection, self.standing.key, checkpoint)?;
+                }
+                Change::Notification(notification) => {
+                    notifications::queue(self.connection, self.standing.key, self.id, notification)?;
                 }
                 Change::RestoreError(error) => {
                     let error = rows::restore_error_text(error.as_ref());

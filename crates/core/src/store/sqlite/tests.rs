@@ -3,6 +3,7 @@
 mod format_1;
 mod format_10;
 mod format_11;
+mod format_12;
 mod format_9;
 mod later_columns;
 mod usage;

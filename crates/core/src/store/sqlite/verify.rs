@@ -12,9 +12,10 @@ use super::cells::{Cells, Columns};
 use super::check::{self, CheckDepth};
 use super::fault::SqliteFault;
 use super::ledger::IMPORT;
+use super::notifications::SINK;
 use super::rows::LEASE;
 use super::write::ANSWER;
-use super::{read, schema};
+use super::{notifications, read, schema};
 use crate::model::{RecordId, Seq};
 use crate::store::StoreError;
 
@@ -96,7 +97,13 @@ pub(super) fn verify(
     if let Err(fault) = records(connection, &mut found, progress) {
         found.note_fault(None, fault)?;
     }
-    for rows in [rows_of(connection, &LEASE), rows_of(connection, &IMPORT), rows_of(connection, &ANSWER)] {
+    for rows in [
+        rows_of(connection, &LEASE),
+        rows_of(connection, &IMPORT),
+        rows_of(connection, &ANSWER),
+        notifications::verify(connection),
+        rows_of(connection, &SINK),
+    ] {
         if let Err(fault) = rows {
             found.note_fault(None, fault)?;
         }
@@ -109,8 +116,13 @@ fn relations(connection: &Connection, found: &mut StoreVerification) -> Result<(
     let tables = [
         ("events", "SELECT count(*) FROM events WHERE key >> 40 NOT IN (SELECT key FROM records)"),
         ("exchanges", "SELECT count(*) FROM exchanges WHERE key >> 40 NOT IN (SELECT key FROM records)"),
+        (
+            "exchange_folds",
+            "SELECT count(*) FROM exchange_folds WHERE record NOT IN (SELECT key FROM records)",
+        ),
         ("turns", "SELECT count(*) FROM turns WHERE record NOT IN (SELECT key FROM records)"),
         ("lineage", "SELECT count(*) FROM lineage WHERE record NOT IN (SELECT key FROM records)"),
+        ("notifications", "SELECT count(*) FROM notifications WHERE record NOT IN (SELECT key FROM records)"),
         ("leases", "SELECT count(*) FROM leases WHERE record NOT IN (SELECT key FROM records)"),
     ];
     for (table, statement) in tables {

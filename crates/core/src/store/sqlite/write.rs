@@ -16,8 +16,8 @@ use super::file::log_of;
 use super::ledger::ImportedFile;
 use super::rows::{EVENT, LEASE, RECORD, RecordKey, RecordRowState, STANDING};
 use super::target::{RecordWriter, write_lineage};
-use super::{cells, ledger, read, rows, scope, write};
-use crate::model::{AgentAnswer, AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
+use super::{cells, ledger, notifications, read, rows, scope, write};
+use crate::model::{AgentAnswer, AgentBuild, DeliveryOutcome, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::RecordProgress;
 use crate::store::{Append, Change, ChangeSource, Durability, Lease, StoreError};
 
@@ -35,6 +35,7 @@ pub(super) enum WriteOperation {
     AppendBoth { appends: Box<[Append; 2]>, durability: Durability },
     NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
     StoreAgentAnswer { agent: AgentBuild, answer: String },
+    SettleNotification { id: String, sink: String, outcome: DeliveryOutcome },
 }
 
 impl WriteOperation {
@@ -43,10 +44,11 @@ impl WriteOperation {
         match self {
             Self::Create { .. } | Self::CreateFrom { .. } => Durability::Machine,
             // A lost import note only means that its file is examined again, and a lost `initialize` response is
-            // requested again.
-            Self::Lease { .. } | Self::NoteImports { .. } | Self::StoreAgentAnswer { .. } => {
-                Durability::Process
-            }
+            // requested again. A lost outcome means that a notification is delivered twice.
+            Self::Lease { .. }
+            | Self::NoteImports { .. }
+            | Self::StoreAgentAnswer { .. }
+            | Self::SettleNotification { .. } => Durability::Process,
             Self::Append { durability, .. } | Self::AppendBoth { durability, .. } => *durability,
         }
     }
@@ -102,6 +104,9 @@ impl WriteOperation {
                 ledger::note(connection, directory, files).map(|()| None)
             }
             Self::StoreAgentAnswer { agent, answer } => write::keep(connection, agent, answer).map(|()| None),
+            Self::SettleNotification { id, sink, outcome } => {
+                notifications::settle(connection, id, sink, outcome).map(|()| None)
+            }
         }
     }
 }
@@ -317,6 +322,7 @@ pub(super) fn erase(connection: &Connection, key: RecordKey) -> Result<(), Sqlit
     connection.prepare_cached("DELETE FROM events WHERE key BETWEEN ?1 AND ?2")?.execute([first, last])?;
     connection.prepare_cached("DELETE FROM turns WHERE record = ?1")?.execute([key.0])?;
     rows::erase_exchanges(connection, key)?;
+    notifications::erase(connection, key)?;
     let mut delete = connection.prepare_cached(DELETE_BLOB)?;
     for hash in hashes {
         delete.execute([hash])?;

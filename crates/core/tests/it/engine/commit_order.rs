@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use acpx_core::model::{
-    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, ExchangeCheckpoint, Record, RequestId, Scope,
-    Spending, Timestamp, TurnId,
+    AcpSessionId, AgentAnswer, AgentBuild, AgentRun, AgentSpec, DeliveryOutcome, ExchangeCheckpoint,
+    QueuedNotification, Record, RequestId, Scope, SinkStatus, Spending, Timestamp, TurnId,
 };
 use acpx_core::store::{
     Append, Change, Durability, Lease, OpenTurns, RecordFilter, ScopeQuery, SessionOwner, StoreFuture,
@@ -93,6 +93,18 @@ impl Store for GatedStore {
         self.inner.agent_answer(command)
     }
 
+    fn notifications(&self, sink: String, limit: usize) -> StoreFuture<'_, Vec<QueuedNotification>> {
+        self.inner.notifications(sink, limit)
+    }
+
+    fn settle_notification(&self, id: String, sink: String, outcome: DeliveryOutcome) -> StoreFuture<'_, ()> {
+        self.inner.settle_notification(id, sink, outcome)
+    }
+
+    fn notification_sinks(&self) -> StoreFuture<'_, Vec<SinkStatus>> {
+        self.inner.notification_sinks()
+    }
+
     fn shrink(&self) -> StoreFuture<'_, ()> {
         self.inner.shrink()
     }
@@ -125,6 +137,10 @@ impl Store for GatedStore {
 
     fn owners(&self, agent: AgentSpec, sessions: Vec<AcpSessionId>) -> StoreFuture<'_, Vec<SessionOwner>> {
         self.inner.owners(agent, sessions)
+    }
+
+    fn deleted_records(&self) -> StoreFuture<'_, u64> {
+        self.inner.deleted_records()
     }
 
     fn created_after(&self, than: RecordId, records: Vec<RecordId>) -> StoreFuture<'_, Vec<RecordId>> {

@@ -44,6 +44,7 @@ mod safety;
 mod scopes;
 mod sdk;
 mod session_list;
+mod sessions;
 mod settings;
 mod setup_updates;
 mod shared_sessions;

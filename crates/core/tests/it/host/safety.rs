@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use acpx_core::client::Launcher;
 use acpx_core::home::{HostPaths, published};
+use acpx_core::protocol::HostError;
 use acpx_core::tools::Tag;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
@@ -316,6 +317,30 @@ async fn program_started_by_an_agent_imports_only_the_homes_npm_sessions() {
     assert_eq!(said[3]["result"]["taken"][0]["acpxRecordId"], RECORD, "{said:?}");
     assert_eq!(bench.record(RECORD).await.agent.name, None);
     child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn import_of_an_archive_refuses_params_that_name_no_agent_or_session() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let params = json!({ "archive": "/missing", "argv": ["a"], "cwd": "/" });
+    let wrong = [
+        ("argv", json!([])),
+        ("argv", json!([""])),
+        ("agent", json!("")),
+        ("name", json!("")),
+        ("name", json!("a\nb")),
+        ("nativeSessionId", json!("")),
+        ("cwd", json!("here")),
+    ];
+    for (field, value) in wrong {
+        let mut params = params.clone();
+        params[field] = value;
+        match client.call::<Value>("_acpx/import_archive", &params).await {
+            Err(HostError::Refused(refusal)) => assert_eq!(refusal.number, -32602, "{params}: {refusal}"),
+            other => panic!("{params}: {other:?}"),
+        }
+    }
 }
 
 /// The params of `initialize` of a client that reads `data.acpx` in errors.

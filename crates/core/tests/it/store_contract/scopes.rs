@@ -224,7 +224,7 @@ pub(super) async fn session_is_known_by_every_lineage_row_even_of_deleted_record
     store.create(named("r2", other.clone(), "s2"), Vec::new(), host("h")).await.unwrap();
 
     let wanted = || vec![session("s2"), session("nobodys"), session("s1"), session("s2")];
-    let owned = [owner("s1", "r1", &agent), owner("s2", "r1", &agent)];
+    let owned = ["s1", "s2"].map(|of| SessionOwner { is_deleted: true, ..owner(of, "r1", &agent) });
     assert_eq!(store.owners(agent.clone(), wanted()).await.unwrap(), owned);
     assert_eq!(store.owners(other.clone(), wanted()).await.unwrap(), [owner("s2", "r2", &other)]);
     assert_eq!(store.owners(AgentSpec::new("nobody", [""; 0]), wanted()).await.unwrap(), []);
@@ -232,7 +232,7 @@ pub(super) async fn session_is_known_by_every_lineage_row_even_of_deleted_record
 }
 
 fn owner(of: &str, by: &str, agent: &AgentSpec) -> SessionOwner {
-    SessionOwner { session: session(of), record: id(by), agent: agent.key() }
+    SessionOwner { session: session(of), record: id(by), agent: agent.key(), is_deleted: false }
 }
 
 pub(super) async fn session_is_known_by_its_agents_command_under_any_name(store: AnyStore) {

@@ -181,8 +181,9 @@ fn pipe_gets_a_turn_line_for_line_without_escape_sequences_of_acpx() {
     [done] end_turn
     stderr:
     [acpx] tokens: input=1234 output=56 total=1290
+    [acpx] cost: 0.0096 USD
     [acpx] context: 24000 of 200000 tokens
-    [acpx] cost: 0.3496 USD
+    [acpx] session cost: 0.3496 USD
     "#);
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::acp::agent::FileAccess;
 use crate::model::{AcpSessionId, AgentMemory, Lifecycle, Lineage, RecordId, RecordSettings, Timestamp};
-use crate::protocol::meta::{AgentMeta, ClientMeta, ShellMeta};
+use crate::protocol::meta::{AccessScope, AgentMeta, ClientMeta, PageMeta, ShellMeta};
 
 /// The kinds of clients: local, started by an agent, remote, remote with everything allowed, remote and confined.
 fn clients() -> [ClientAccess; 5] {
@@ -117,9 +117,10 @@ fn user_actions_are_refused_to_confined_clients_except_on_their_own_records() {
 #[test]
 fn methods_servers_and_params_are_restricted_by_client_kind() {
     let flag = |flag: bool| flag.to_string();
-    let call = |method| move |client: &ClientAccess| flag(client.may_call(method));
-    assert_row("watch", call("_acpx/watch"), ["true"; 5]);
-    assert_row("stop host", call("_acpx/host/stop"), ["true", "true", "false", "false", "false"]);
+    let call = |method| move |client: &ClientAccess| outcome(client.check_method(method));
+    assert_row("watch", call("_acpx/watch"), ["allowed"; 5]);
+    assert_row("stop host", call("_acpx/host/stop"), ["allowed", "allowed", "?", "?", "?"]);
+    assert_row("sessions", call("_acpx/sessions"), ["allowed", "allowed", "?", "?", "?"]);
     assert_row(
         "quota",
         |client| format!("{:?}", client.quota_user()),
@@ -172,6 +173,14 @@ fn methods_servers_and_params_are_restricted_by_client_kind() {
     let extras =
         |client: &ClientAccess| flag(client.extra_params(ProtocolVersion::V1, Some(params), None).is_some());
     assert_row("extra params", extras, ["true", "false", "false", "true", "false"]);
+    let setup = |client: &ClientAccess| {
+        let setup = SetupOptions { no_fs: true, allowed_tools: Some(Vec::new()), ..SetupOptions::default() };
+        let mut start = StartMeta { setup, ..StartMeta::default() };
+        let set = client.setup(&mut start);
+        set.map_or("refused".to_owned(), |set| serde_json::to_string(&set).unwrap())
+    };
+    let (all, restriction) = (r#"{"allowedTools":[],"noFs":true}"#, r#"{"noFs":true}"#);
+    assert_row("options of the setup", setup, [all, "refused", restriction, all, "refused"]);
 }
 
 #[test]
@@ -272,6 +281,115 @@ fn approvals_and_requests_are_restricted_by_client_kind() {
     assert_row("higher limit", tokens(Some(9)), ["Some(9)", "Some(5)", "Some(9)", "Some(9)", "Some(5)"]);
     assert_row("lower limit", tokens(Some(3)), ["Some(3)"; 5]);
     assert_row("no limit", tokens(None), ["None", "Some(5)", "None", "None", "Some(5)"]);
+}
+
+/// Remote clients with narrower rights: the page with each scope, and a client of `acpx serve` that only reads.
+fn scoped_clients() -> [ClientAccess; 4] {
+    let page = || {
+        let agents = vec![serde_json::from_value(json!({ "name": "a", "argv": ["listed"] })).unwrap()];
+        Some(PageMeta { agents, ..PageMeta::default() })
+    };
+    let of = |scope: AccessScope, page: Option<PageMeta>| {
+        let access = ClientAccess::new(false);
+        access.declare_remote(RemoteClientMeta { scope, page, ..RemoteClientMeta::default() }).unwrap();
+        access
+    };
+    [
+        of(AccessScope::Full, page()),
+        of(AccessScope::Answer, page()),
+        of(AccessScope::Read, page()),
+        of(AccessScope::Read, None),
+    ]
+}
+
+/// Asserts what each of the [`scoped_clients`] gets.
+fn assert_scoped(action: &str, right: impl Fn(&ClientAccess) -> String, expected: [&str; 4]) {
+    assert_eq!(scoped_clients().each_ref().map(right), expected, "{action}");
+}
+
+#[test]
+fn scope_of_a_remote_client_decides_which_methods_it_may_call() {
+    let (yes, no, unknown) = ("allowed", "NOT_ALLOWED", "?");
+    let cases = [
+        ("_acpx/watch", [yes, yes, yes, yes]),
+        ("_acpx/waiting", [yes, yes, yes, yes]),
+        ("_acpx/sessions", [yes, yes, yes, unknown]),
+        ("_acpx/history", [yes, yes, yes, unknown]),
+        ("_acpx/agents", [yes, yes, yes, unknown]),
+        ("_acpx/pending", [yes, yes, yes, unknown]),
+        ("_acpx/queue", [yes, yes, yes, unknown]),
+        ("_acpx/answer", [yes, yes, no, unknown]),
+        ("_acpx/queue/drop", [yes, no, no, unknown]),
+        ("_acpx/rename", [yes, no, no, unknown]),
+        ("_acpx/cancel", [yes, no, no, no]),
+        ("_acpx/close", [yes, no, no, no]),
+        ("_acpx/move", [unknown; 4]),
+        ("_acpx/forget", [unknown; 4]),
+        ("_acpx/prune", [unknown; 4]),
+        ("_acpx/import", [unknown; 4]),
+        ("_acpx/host/stop", [unknown; 4]),
+        ("_acpx/host/status", [unknown; 4]),
+    ];
+    for (method, expected) in cases {
+        assert_scoped(method, |client| outcome(client.check_method(method)), expected);
+    }
+    assert_scoped("change", |client| outcome(client.check_scope(AccessScope::Full)), [yes, no, no, no]);
+    let start = StartMeta::default();
+    let is_responder = |client: &ClientAccess| client.is_responder(&start).to_string();
+    assert_scoped("responder", is_responder, ["true", "true", "false", "false"]);
+    assert_scoped(
+        "all records",
+        |client| client.can_see_all(None).to_string(),
+        ["true", "true", "true", "false"],
+    );
+}
+
+#[test]
+fn page_names_only_configured_agents_servers_and_directories() {
+    let named = |name: &'static str| {
+        move |client: &ClientAccess| {
+            let meta = json!({ "acpx": { "agent": { "name": name, "argv": ["sh"] } } }).to_string();
+            let new: NewMeta = client.authorized_meta(Some(&meta)).unwrap();
+            new.agent.map_or_else(String::new, |agent| agent.argv.join(" "))
+        }
+    };
+    assert_scoped("listed agent", named("a"), ["listed", "", "", ""]);
+    assert_scoped("other agent", named("b"), ["", "", "", ""]);
+    let server = McpTransport::Http { url: "https://m.example".to_owned(), headers: Vec::new() };
+    let servers = [McpServer::new("m", server)];
+    let checked = |client: &ClientAccess| outcome(client.check_mcp_servers(&servers));
+    assert_scoped("servers", checked, ["mcpServers", "mcpServers", "mcpServers", "allowed"]);
+    let restored = |client: &ClientAccess| client.restored_servers(Some(Vec::new())).is_some().to_string();
+    assert_scoped("restored servers", restored, ["false"; 4]);
+    assert_row("restored servers", restored, ["true"; 5]);
+    let field = "additionalDirectories";
+    let directories = [AbsolutePath::new("/b").unwrap()];
+    let checked = |client: &ClientAccess| outcome(client.check_new_directories(&directories));
+    assert_scoped("new directories", checked, [field, field, field, "allowed"]);
+    assert_scoped("set directories", |client| client.may_set_directories(true).to_string(), ["false"; 4]);
+}
+
+#[test]
+fn restore_by_a_reading_client_starts_no_agent_and_changes_nothing() {
+    let meta = json!({ "acpx": {
+        "fallback": "always", "returnTo": "s", "idleMs": 5, "settings": [{ "value": "m" }],
+        "replay": { "turns": 3 }, "replayFrom": { "type": "start" }, "withSeq": true, "carryHistory": true,
+    }});
+    let (meta, mut scoped) = (meta.to_string(), scoped_clients().into_iter());
+    let full: RestoreMeta = scoped.next().unwrap().authorized_meta(Some(&meta)).unwrap();
+    assert_eq!((full.later, full.same_directories, full.start.settings.len()), (false, true, 1));
+    for client in scoped {
+        let read: RestoreMeta = client.authorized_meta(Some(&meta)).unwrap();
+        let expected = RestoreMeta {
+            later: true,
+            same_directories: true,
+            replay: crate::protocol::meta::ReplayMeta { turns: Some(3), tool_output_bytes: None },
+            replay_from: Some(json!({ "type": "start" })),
+            start: StartMeta { with_seq: true, ..StartMeta::default() },
+            ..RestoreMeta::default()
+        };
+        assert_eq!(read, expected);
+    }
 }
 
 #[test]

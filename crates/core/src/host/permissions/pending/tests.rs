@@ -49,3 +49,10 @@ fn an_option_of_the_opposite_kind_is_refused() {
     }
     assert_eq!(decision(&options, false, true, None), Err(AnswerProblem::NoneApproves));
 }
+
+#[test]
+fn pause_after_a_report_of_pending_requests_grows_with_its_size() {
+    assert_eq!(report_pause(0), Duration::from_millis(50));
+    assert_eq!(report_pause(50_000), Duration::from_millis(50));
+    assert_eq!(report_pause(16 << 20), Duration::from_micros(16 << 20));
+}

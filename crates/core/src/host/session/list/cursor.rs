@@ -41,16 +41,24 @@ pub(super) struct SentSessionHashes(VecDeque<u64>);
 impl SentSessionHashes {
     /// Adds a session, and returns whether it is new.
     pub(super) fn add(&mut self, session: &AcpSessionId) -> bool {
-        let hash: [u8; 32] = Sha256::digest(session.as_str().as_bytes()).into();
-        let mark = u64::from_be_bytes(*hash.first_chunk().expect("a hash has more than eight bytes"));
-        if self.0.contains(&mark) {
+        if self.contains(session) {
             return false;
         }
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(mark);
+        self.0.push_back(mark(session));
         true
+    }
+
+    /// Whether a session was listed, among those that are remembered.
+    pub(super) fn contains(&self, session: &AcpSessionId) -> bool {
+        self.0.contains(&mark(session))
+    }
+
+    /// Whether sessions may have been listed that are not remembered any more.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() == REMEMBERED
     }
 
     fn text(&self) -> Option<String> {
@@ -63,6 +71,12 @@ impl SentSessionHashes {
         let mark = |mark| u64::from_str_radix(std::str::from_utf8(mark).ok()?, 16).ok();
         (text.len() <= 16 * REMEMBERED).then(|| marks.map(mark).collect::<Option<_>>().map(Self))?
     }
+}
+
+/// Eight bytes of the hash of a session's id.
+fn mark(session: &AcpSessionId) -> u64 {
+    let hash: [u8; 32] = Sha256::digest(session.as_str().as_bytes()).into();
+    u64::from_be_bytes(*hash.first_chunk().expect("a hash has more than eight bytes"))
 }
 
 /// The serialized form of a cursor.

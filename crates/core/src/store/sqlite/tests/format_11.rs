@@ -99,3 +99,23 @@ async fn damage_in_stored_exchanges_is_detected() {
         }
     }
 }
+
+#[tokio::test]
+async fn verification_reports_the_state_of_exchanges_without_a_record() {
+    let (_home, path) = place();
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let Change::Event(first) = event(1, "one") else { unreachable!() };
+    let mut fold = ExchangeFold::new();
+    fold.apply(&first, &Content::Prompt { text: "do it".to_owned(), blocks: Vec::new() });
+    let exchanges = Change::Exchanges(Box::new(fold.take_checkpoint().unwrap()));
+    store.create(record("r"), vec![Change::Event(first), exchanges], host()).await.unwrap();
+    drop(store);
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch("PRAGMA foreign_keys = OFF; UPDATE exchange_folds SET record = 99").unwrap();
+    agree(&file, &rows::EXCHANGE_FOLD);
+    drop(file);
+    let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
+    let problems = store.verify(std::sync::Arc::default()).await.unwrap().problems;
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["1 rows of exchange_folds belong to no session"]);
+}

@@ -255,14 +255,14 @@ async fn a_deleted_record_does_not_come_back_by_damage() {
     ];
     for change in changes {
         let problem = problem_with_one(Lifecycle::Deleted { at: at(7) }, change, false).await;
-        assert_eq!(problem, "a row of records (key Integer(1)) is not what was written", "{change}");
+        assert_eq!(problem, "a row of records (key 1) is not what was written", "{change}");
     }
 }
 
 #[tokio::test]
 async fn an_index_that_leads_to_another_record_than_it_says_is_damage() {
     let changes = [
-        ("scope_name = 'other'", "a row of records (key Integer(1)) is not what was written"),
+        ("scope_name = 'other'", "a row of records (key 1) is not what was written"),
         ("closed_at = 9", MISLED),
         ("deleted_at = 9", MISLED),
     ];

@@ -1,4 +1,7 @@
-//! The conversation of an archive of ours, in batches of changes: turns, then events with their own times and numbers.
+//! The conversation of an archive of ours as changes: turns, then events with their own times and numbers.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 use serde::de::IgnoredAny;
 
@@ -10,21 +13,23 @@ use super::summary::ImportSummary;
 use crate::model::{AgentMemory, Fact, Lineage, Seq, TurnId};
 use crate::store::Change;
 
-/// A batch ends with the change that makes it this large.
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The highest number of a turn: JSON keeps it exactly, and as many may follow.
+const LAST_TURN: TurnId = TurnId(1 << 53);
 
 /// Reads an archive of ours.
-pub(super) struct OwnBatches<'a> {
+pub(super) struct OwnChanges<'a> {
     own: &'a OwnParts,
     turns: Items,
     events: Items,
     history: Items,
     last_turn: TurnId,
+    /// The digests of the request ids so far.
+    requests: HashSet<u64>,
+    hasher: RandomState,
     memory: AgentMemory,
-    is_over: bool,
 }
 
-impl<'a> OwnBatches<'a> {
+impl<'a> OwnChanges<'a> {
     pub(super) fn new(archive: &'a SessionArchive, own: &'a OwnParts) -> Result<Self, ImportArchiveError> {
         Ok(Self {
             own,
@@ -32,30 +37,24 @@ impl<'a> OwnBatches<'a> {
             events: archive.items("acpx.events", own.events)?,
             history: archive.items("history", archive.history)?,
             last_turn: TurnId(0),
+            requests: HashSet::new(),
+            hasher: RandomState::new(),
             memory: AgentMemory::default(),
-            is_over: false,
         })
     }
 
-    /// The next changes, or `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<Change>>, ImportArchiveError> {
-        if self.is_over {
+    /// Adds the next change, and returns its size, or `None` after the last.
+    pub(super) fn read(&mut self, batch: &mut Vec<Change>) -> Result<Option<usize>, ImportArchiveError> {
+        let change = match self.next_turn()? {
+            Some(change) => Some(change),
+            None => self.next_event()?,
+        };
+        let Some((change, size)) = change else {
+            self.finish(batch)?;
             return Ok(None);
-        }
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while bytes < BATCH_BYTES {
-            let change = match self.next_turn()? {
-                Some(change) => Some(change),
-                None => self.next_event()?,
-            };
-            let Some((change, size)) = change else {
-                self.finish(&mut batch)?;
-                break;
-            };
-            bytes += size;
-            batch.push(change);
-        }
-        Ok(Some(batch))
+        };
+        batch.push(change);
+        Ok(Some(size))
     }
 
     fn next_turn(&mut self) -> Result<Option<(Change, usize)>, ImportArchiveError> {
@@ -66,6 +65,12 @@ impl<'a> OwnBatches<'a> {
         if turn.id <= self.last_turn {
             return Err(self.turns.wrong("turns are not in order"));
         }
+        if turn.id > LAST_TURN {
+            return Err(self.turns.wrong("the number of a turn is too large"));
+        }
+        if !self.requests.insert(self.hasher.hash_one(&turn.request)) {
+            return Err(self.turns.wrong("another turn has the same request id"));
+        }
         self.last_turn = turn.id;
         let size = turn.prompt.len();
         Ok(Some((Change::Turn(turn), size)))
@@ -74,6 +79,9 @@ impl<'a> OwnBatches<'a> {
     fn next_event(&mut self) -> Result<Option<(Change, usize)>, ImportArchiveError> {
         let rows = self.own.record.lineage.rows().len() as u64;
         let Some(row) = self.events.next_parsed(|json| EventRow::read(json, rows))? else { return Ok(None) };
+        if row.turn().is_some_and(|turn| turn > self.last_turn) {
+            return Err(self.events.wrong("the turn of an event is missing"));
+        }
         let seq = Seq(self.events.count());
         let mut line = String::new();
         if row.has_line() {
@@ -106,7 +114,6 @@ impl<'a> OwnBatches<'a> {
         if self.history.next()?.is_some() {
             return Err(self.history.wrong("no event has this line of the history"));
         }
-        self.is_over = true;
         batch.extend([Change::Memory(self.memory), Change::LastActivity(self.own.record.updated_at)]);
         Ok(())
     }

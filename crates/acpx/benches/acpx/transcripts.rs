@@ -1,0 +1,91 @@
+//! Native transcripts: the index over a million messages in ten thousand files, a list of them, and a search.
+
+use std::fs;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::budgets::{self, Measure};
+use crate::programs::Program;
+use crate::report::{Report, Row};
+use crate::samples::alone;
+
+const FILES: u64 = 10_000;
+/// Of each file.
+const MESSAGES: u64 = 100;
+/// Of each message.
+const WORDS: u64 = 12;
+/// How many words there are. A word is the rarer, the higher its number.
+const VOCABULARY: u64 = 50_000;
+const ROUNDS: usize = 10;
+
+/// Times the index, a list and a search.
+pub(crate) fn measure(report: &mut Report) {
+    let program = Program::ours();
+    let directory = program.home().join(".claude/projects/-bench");
+    let bytes = write_transcripts(&directory, program.home());
+    let bare = alone(3, || read_all(&directory));
+    report.add_floor("a bare read of 10,000 transcripts", &bare);
+    let build = alone(1, || program.run(&["index", "rebuild"]));
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    let rate = bytes as f64 / 1e6 / build.least().as_secs_f64();
+    let found = vec![(Measure::MegabytesPerSecond, rate)];
+    report.add(Row::new(&budgets::INDEX, None, build.to_string(), found));
+    let list: &[&str] = &["sessions", "list", "--all", "--limit", "50"];
+    let search: &[&str] = &["search", &word(VOCABULARY / 10), &word(7)];
+    for (budget, command) in [(&budgets::TRANSCRIPTS_LISTED, list), (&budgets::SEARCH, search)] {
+        let times = alone(ROUNDS, || program.run(command));
+        let millis = times.least().as_secs_f64() * 1000.0;
+        report.add(Row::new(budget, None, times.to_string(), vec![(Measure::Millis, millis)]));
+    }
+}
+
+/// Writes the transcripts as Claude Code does; how many bytes they have.
+fn write_transcripts(directory: &Path, work: &Path) -> u64 {
+    fs::create_dir_all(directory).expect("a new home can be written");
+    let (mut random, mut bytes) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+    for file in 0..FILES {
+        let session = format!("{file:08x}-0000-4000-8000-000000000000");
+        let path = directory.join(format!("{session}.jsonl"));
+        let mut out = BufWriter::new(fs::File::create(&path).expect("a new home can be written"));
+        for message in 0..MESSAGES {
+            let text: Vec<String> = (0..WORDS).map(|_| word(next(&mut random))).collect();
+            let (kind, text) = (if message % 2 == 0 { "user" } else { "assistant" }, text.join(" "));
+            writeln!(
+                out,
+                r#"{{"type":"{kind}","isSidechain":false,"uuid":"{file}-{message}","timestamp":"2026-11-17T09:29:32.857Z","cwd":"{}","sessionId":"{session}","message":{{"role":"{kind}","content":[{{"type":"text","text":"{text}"}}]}}}}"#,
+                work.display()
+            )
+            .expect("a new home can be written");
+        }
+        drop(out);
+        bytes += fs::metadata(&path).map_or(0, |file| file.len());
+    }
+    bytes
+}
+
+/// The next number of a sequence, small ones more often.
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    let (rank, bound) = (*random >> 32, *random & 0xffff_ffff);
+    rank % (bound % VOCABULARY + 1)
+}
+
+fn word(number: u64) -> String {
+    format!("w{number}x")
+}
+
+/// Reads every file once.
+fn read_all(directory: &Path) -> Duration {
+    let started = Instant::now();
+    let entries = fs::read_dir(directory).expect("the directory was written");
+    let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut buffer = vec![0; 64 * 1024];
+    for path in paths {
+        let mut file = fs::File::open(path).expect("the file was written");
+        while file.read(&mut buffer).expect("the file can be read") > 0 {}
+    }
+    started.elapsed()
+}

@@ -1,0 +1,161 @@
+//! Why an agent could not restore a session, as far as its own transcript shows it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use acpx_core::model::{AcpSessionId, Record};
+use acpx_core::transcripts::{TranscriptReader, TranscriptSource, TranscriptSummary};
+
+use super::native::NativeSessions;
+use super::settings::CommandSettings;
+use crate::error::system_words;
+use crate::output::TranscriptView;
+
+/// What is wrong with the transcript of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RestoreCause {
+    /// The agent writes it with the first prompt.
+    NeverPrompted,
+    /// It is in none of these places.
+    Missing(Vec<PathBuf>),
+    Empty(PathBuf),
+    /// It ends in the middle of a line.
+    Torn(PathBuf),
+    /// The session was last used in another directory.
+    OtherDirectory {
+        path: PathBuf,
+        directory: String,
+    },
+    /// Another process has it open.
+    Held {
+        path: PathBuf,
+        pid: u32,
+    },
+    NotRead {
+        path: PathBuf,
+        reason: String,
+    },
+}
+
+impl fmt::Display for RestoreCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverPrompted => {
+                f.write_str("the agent has no transcript yet: it writes one with the first prompt")
+            }
+            Self::Missing(places) => {
+                let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+                write!(f, "its transcript was deleted: none is in {}", places.join(" or "))
+            }
+            Self::Empty(path) => write!(f, "its transcript {} is empty", path.display()),
+            Self::Torn(path) => {
+                write!(f, "its transcript {} ends in the middle of a line", path.display())
+            }
+            Self::OtherDirectory { path, directory } => {
+                write!(f, "its transcript {} belongs to the directory {directory}", path.display())
+            }
+            Self::Held { path, pid } => {
+                write!(f, "process {pid} has its transcript {} open", path.display())
+            }
+            Self::NotRead { path, reason } => {
+                write!(f, "its transcript {} cannot be read: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl RestoreCause {
+    /// What is wrong with the transcript of the session that the record is in; `None` if nothing is, or the agent's
+    /// format is not known. This reads the transcript.
+    pub(crate) fn of(record: &Record, settings: &CommandSettings) -> Option<Self> {
+        let agent = record.agent.name.as_deref()?;
+        let native = NativeSessions::of_all(settings);
+        let reader = native.reader(agent)?;
+        let Some(source) = newest(reader, record) else {
+            let is_new = record.last_turn.is_none() && !record.is_adopted();
+            return Some(if is_new { Self::NeverPrompted } else { Self::Missing(reader.locations()) });
+        };
+        Self::of_source(reader, &source, record)
+    }
+
+    /// The transcript of an answered session, if it was deleted or emptied. This reads no transcript.
+    pub(crate) fn of_lost(record: &Record, settings: &CommandSettings) -> Option<Self> {
+        let native = NativeSessions::of_all(settings);
+        let reader = native.reader(record.agent.name.as_deref()?)?;
+        match newest(reader, record) {
+            _ if record.answered_turns == 0 && !record.is_adopted() => None,
+            None => Some(Self::Missing(reader.locations())),
+            Some(source) => source.is_empty().then_some(Self::Empty(source.path)),
+        }
+    }
+
+    fn of_source(reader: &dyn TranscriptReader, source: &TranscriptSource, record: &Record) -> Option<Self> {
+        let path = source.path.clone();
+        if source.is_empty() {
+            return Some(Self::Empty(path));
+        }
+        let (summary, is_torn) = match read(reader, source) {
+            Ok(read) => read,
+            Err(error) => return Some(Self::NotRead { path, reason: system_words(&error) }),
+        };
+        let real = |directory: &str| Path::new(directory).canonicalize().unwrap_or_else(|_| directory.into());
+        let other = summary.directory.filter(|directory| real(directory) != record.real_cwd.as_path());
+        if let Some(directory) = other {
+            return Some(Self::OtherDirectory { path, directory });
+        }
+        if is_torn {
+            return Some(Self::Torn(path));
+        }
+        holder(&path, record).map(|pid| Self::Held { path, pid })
+    }
+}
+
+/// The transcript of the session that the record is in.
+fn newest(reader: &dyn TranscriptReader, record: &Record) -> Option<TranscriptSource> {
+    let session = &record.lineage.current().session;
+    reader.find(session.as_str()).into_iter().max_by_key(|source| source.stamp.modified)
+}
+
+/// What a transcript says about its session, and whether its end is torn.
+fn read(reader: &dyn TranscriptReader, source: &TranscriptSource) -> io::Result<(TranscriptSummary, bool)> {
+    let mut items = reader.open(source, 0)?;
+    let mut summary = TranscriptSummary::default();
+    while let Some(item) = items.next()? {
+        summary.add(&item);
+    }
+    Ok((summary, items.unread().is_torn))
+}
+
+/// A process of this user, other than the record's own agent, that has the file open. Only Linux tells.
+fn holder(path: &Path, record: &Record) -> Option<u32> {
+    let real = path.canonicalize().ok()?;
+    let own = record.agent_run.as_ref().filter(|run| run.ended.is_none()).map(|run| run.process.pid);
+    let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| Some(*pid) != own && *pid != std::process::id()).find(|pid| {
+        let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        files
+            .filter_map(Result::ok)
+            .any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == real))
+    })
+}
+
+/// What is known of the transcript of the record's session. It is read only if the agent could not restore the session.
+pub(crate) fn transcript_view(record: &Record, settings: &CommandSettings) -> TranscriptView {
+    let failed = record.restore_error.as_ref();
+    let problem = failed.and_then(|_| RestoreCause::of(record, settings));
+    TranscriptView {
+        resume_command: resume_command(record),
+        problem: problem.as_ref().map(ToString::to_string),
+        is_private: false,
+    }
+}
+
+/// The command line that continues the record's session in the agent's own program, if the agent has a transcript of it.
+fn resume_command(record: &Record) -> Option<Vec<String>> {
+    let session: &AcpSessionId = &record.lineage.current().session;
+    let is_prompted = record.answered_turns > 0 || record.is_adopted();
+    acpx_core::transcripts::resume_command(record.agent.name.as_deref()?, session.as_str())
+        .filter(|_| is_prompted)
+}

@@ -1,0 +1,467 @@
+// The model of one conversation: updates of version 2 in, items of the virtual list out.
+//
+// Each event counts once, whatever connection or page of the history it came with. Items are found again by the ids of
+// messages, tool calls, plans and compactions; only `rev` of what changed rises.
+
+import { arrayOf, fromBase64, plainOutput } from "./text.js";
+
+/** @typedef {import("../types").Item} Item */
+/** @typedef {import("../types").UpdateParams} UpdateParams */
+
+/** A part of a message ends at a block's end after this many characters, at a line's end after twice as many. */
+const PART = 3_000;
+/** A longer line is cut, so that none is searched or rendered as a whole. */
+const LONGEST_LINE = 16_000;
+/** Output of a terminal or a tool call that is kept. */
+const OUTPUT = 400_000;
+const FINISHED = ["completed", "failed", "cancelled"];
+
+/** @type {Record<string, { text: string, tone: "quiet" | "info" | "warning" | "error" }>} */
+const STOPS = {
+  cancelled: { text: "Cancelled", tone: "info" },
+  refusal: { text: "The agent refused to continue", tone: "warning" },
+  max_tokens: { text: "Stopped at the token limit", tone: "warning" },
+  max_turn_requests: { text: "Stopped at the limit of requests in a turn", tone: "warning" },
+  error: { text: "The turn failed", tone: "error" },
+};
+
+export class Conversation {
+  /** @type {Item[]} */ items = [];
+  /** @type {Map<string, Item[]>} */ #byKey = new Map();
+  /** @type {Map<string, import("../types").Terminal>} */ terminals = new Map();
+  /** @type {Map<string, Item>} */ #toolOfTerminal = new Map();
+  /** The last event that was applied. */
+  lastSeq = 0;
+  /** Where older turns end: the cursor for `_acpx/history`. @type {number | null} */
+  from = null;
+  more = false;
+  /** @type {"running" | "requires_action" | "idle"} */ state = "idle";
+  /** @type {{ requestId?: string, since: number } | null} */ running = null;
+  #turn = 0;
+  #marks = 0;
+  /** @type {import("../types").ConfigOption[]} */ options = [];
+  /** @type {import("../types").Command[]} */ commands = [];
+  /** @type {{ used: number, size: number, cost?: any } | null} */ usage = null;
+  /** @type {string | undefined} */ title;
+  /** Names of prompts that this browser sent. @type {Set<string>} */ mine = new Set();
+  /** A message or call that has just been finished, for assistive technology. @type {(text: string) => void} */ onfinished = () => {};
+  /** A prompt of this browser is in the conversation. @type {(requestId: string) => void} */ oninserted = () => {};
+
+  /**
+   * Applies a page of older turns before everything.
+   * @param {UpdateParams[]} updates
+   * @param {number} from
+   * @param {boolean} more
+   * @returns {number} how many items were added at the beginning
+   */
+  prepend(updates, from, more) {
+    const older = new Conversation();
+    older.mine = this.mine;
+    older.#marks = this.#marks;
+    for (const params of updates) older.apply(params);
+    for (const item of older.items) item.last = true;
+    this.#marks = older.#marks;
+    this.from = from;
+    this.more = more && updates.length > 0;
+    if (this.lastSeq === 0) {
+      this.lastSeq = older.lastSeq;
+      this.#turn = older.#turn;
+      this.options = older.options.length ? older.options : this.options;
+      this.commands = older.commands.length ? older.commands : this.commands;
+      this.usage ??= older.usage;
+    }
+    for (const [id, terminal] of older.terminals) if (!this.terminals.has(id)) this.terminals.set(id, terminal);
+    for (const [id, item] of older.#toolOfTerminal) if (!this.#toolOfTerminal.has(id)) this.#toolOfTerminal.set(id, item);
+    for (const [key, items] of older.#byKey) if (!this.#byKey.has(key)) this.#byKey.set(key, items);
+    this.items = [...older.items, ...this.items];
+    return older.items.length;
+  }
+
+  /** @param {UpdateParams} params */
+  apply(params) {
+    const update = params.update;
+    if (typeof update !== "object" || update === null) return;
+    const meta = params._meta?.acpx ?? {};
+    const seq = typeof meta.seq === "number" ? meta.seq : 0;
+    const known = seq > 0 && seq <= this.lastSeq;
+    // The state before the answer to `session/resume` is that of an event that was applied, and counts nevertheless.
+    if (known && update.sessionUpdate !== "state_update") return;
+    this.#applied(update, { ...meta, ...(update._meta?.acpx ?? {}), seq: known ? 0 : seq, at: meta.at });
+    if (seq > this.lastSeq) this.lastSeq = seq;
+  }
+
+  /**
+   * @param {any} update
+   * @param {any} meta
+   */
+  #applied(update, meta) {
+    switch (update.sessionUpdate) {
+      case "user_message_chunk":
+      case "agent_message_chunk":
+      case "agent_thought_chunk":
+        return this.#chunk(KINDS[update.sessionUpdate], update.messageId, [update.content], meta);
+      case "user_message":
+      case "agent_message":
+      case "agent_thought":
+        return this.#message(KINDS[update.sessionUpdate], update, meta);
+      case "tool_call":
+      case "tool_call_update":
+        return this.#toolCall(update, meta);
+      case "tool_call_content_chunk":
+        return this.#toolContent(update, meta);
+      case "terminal_update":
+      case "terminal_output_chunk":
+        return this.#terminal(update);
+      case "plan_update":
+        return this.#plan(update.plan, meta);
+      case "state_update":
+        return this.#stateUpdate(update, meta);
+      case "notice":
+        return this.#mark(`n:${meta.seq || `x${this.#marks}`}`, { text: update.title ?? "Notice", detail: update.description, tone: TONES[update.severity] ?? "info" }, meta);
+      case "compaction_update":
+        return this.#compaction(update, meta);
+      case "available_commands_update":
+        this.commands = arrayOf(update.availableCommands);
+        return;
+      case "config_option_update":
+        this.options = arrayOf(update.configOptions);
+        return;
+      case "usage_update":
+        this.usage = { used: update.used, size: update.size, cost: update.cost ?? this.usage?.cost };
+        return;
+      case "session_info_update":
+        if (typeof update.title === "string") this.title = update.title;
+        return;
+      case "subagent_update":
+        return this.#mark(`a:${update.subagentId ?? update.sessionId ?? this.#marks}`, { text: `Sub-agent: ${update.title ?? update.name ?? update.sessionId ?? ""}`, tone: "quiet" }, meta);
+    }
+  }
+
+  /**
+   * @param {string} key
+   * @param {Item["kind"]} kind
+   * @param {any} meta
+   * @returns {Item}
+   */
+  #add(key, kind, meta) {
+    /** @type {Item} */
+    const item = { key, kind, seq: meta.seq, lastSeq: meta.seq, rev: 0, at: meta.at };
+    // The message before a new item is finished.
+    const before = this.items[this.items.length - 1];
+    if (before && before.key !== key) this.#finish(before);
+    this.items.push(item);
+    const same = this.#byKey.get(key);
+    if (same) same.push(item);
+    else this.#byKey.set(key, [item]);
+    return item;
+  }
+
+  /** @param {Item} item */
+  #finish(item) {
+    if (item.last || item.kind === "tool" || item.kind === "plan" || item.kind === "mark") return;
+    item.last = true;
+    item.rev += 1;
+    if (item.kind === "agent") {
+      const parts = this.#byKey.get(item.key) ?? [];
+      this.onfinished(parts.slice(0, 2).map(({ segment }) => segment?.source ?? "").join("").slice(0, 600));
+    }
+  }
+
+  /**
+   * @param {Item} item
+   * @param {any} meta
+   */
+  #touch(item, meta) {
+    item.rev += 1;
+    if (meta.seq > 0) {
+      item.lastSeq = meta.seq;
+      item.seq ||= meta.seq;
+    }
+  }
+
+  /**
+   * @param {Item["kind"]} kind
+   * @param {string | undefined} messageId
+   * @param {any[]} contents
+   * @param {any} meta
+   */
+  #chunk(kind, messageId, contents, meta) {
+    const before = this.items[this.items.length - 1];
+    const key = messageId !== undefined ? `m:${messageId}` : before?.kind === kind ? before.key : `m:?${this.#marks++}`;
+    const parts = this.#byKey.get(key);
+    let item = parts?.[parts.length - 1];
+    if (!item || item.kind !== kind) {
+      item = this.#add(key, kind, meta);
+      item.first = true;
+      item.segment = { source: "", fence: null };
+      if (kind === "user") this.#began(item, meta);
+    }
+    for (const content of contents) item = this.#content(item, content, meta);
+    this.#touch(item, meta);
+  }
+
+  /**
+   * @param {Item} item
+   * @param {any} content
+   * @param {any} meta
+   */
+  #content(item, content, meta) {
+    let current = item;
+    const segment = /** @type {import("../types").Segment} */ (current.segment);
+    if (content?.type !== "text") {
+      (segment.images ??= []).push(content);
+      return current;
+    }
+    if (segment.images) current = this.#part(current, "", null, meta);
+    /** @type {import("../types").Segment} */ (current.segment).source += String(content.text ?? "");
+    for (;;) {
+      const open = /** @type {import("../types").Segment} */ (current.segment);
+      const cut = open.source.length > PART ? partEnd(open) : null;
+      if (!cut) return current;
+      open.scan = undefined;
+      const rest = open.source.slice(cut.at);
+      open.source = open.source.slice(0, cut.at);
+      this.#touch(current, meta);
+      current = this.#part(current, rest, cut.fence, meta);
+    }
+  }
+
+  /**
+   * Begins the next part of a long message, after its last one.
+   * @param {Item} before
+   * @param {string} source
+   * @param {string | null} fence
+   * @param {any} meta
+   */
+  #part(before, source, fence, meta) {
+    /** @type {Item} */
+    const item = { key: before.key, kind: before.kind, seq: meta.seq, lastSeq: meta.seq, rev: 0, at: meta.at, segment: { source, fence } };
+    const parts = /** @type {Item[]} */ (this.#byKey.get(before.key));
+    parts.push(item);
+    before.last = true;
+    before.rev += 1;
+    if (this.items[this.items.length - 1] === before) this.items.push(item);
+    else this.items.splice(this.items.indexOf(before) + 1, 0, item);
+    return item;
+  }
+
+  /**
+   * A whole message: replaces what is there.
+   * @param {Item["kind"]} kind
+   * @param {any} update
+   * @param {any} meta
+   */
+  #message(kind, update, meta) {
+    const parts = this.#byKey.get(`m:${update.messageId}`);
+    if (update.content === undefined && parts) return;
+    if (parts) {
+      const [first, ...others] = parts;
+      if (others.length) {
+        const gone = new Set(others);
+        this.items = this.items.filter((item) => !gone.has(item));
+      }
+      first.segment = { source: "", fence: null };
+      parts.length = 1;
+    }
+    this.#chunk(kind, update.messageId, arrayOf(update.content), meta);
+  }
+
+  /**
+   * The prompt of a turn.
+   * @param {Item} item
+   * @param {any} meta
+   */
+  #began(item, meta) {
+    item.client = meta.client;
+    item.requestId = meta.requestId;
+    if (typeof meta.turn === "number") this.#turn = meta.turn;
+    if (meta.requestId && this.mine.has(meta.requestId)) {
+      item.mine = true;
+      this.oninserted(meta.requestId);
+    }
+  }
+
+  /**
+   * @param {any} update
+   * @param {any} meta
+   */
+  #toolCall(update, meta) {
+    const key = `t:${update.toolCallId}`;
+    const parts = this.#byKey.get(key);
+    let item = parts?.[parts.length - 1];
+    const again = item?.tool && FINISHED.includes(item.tool.status ?? "") && update.status === "pending" && /** @type {any} */ (item).turn !== this.#turn;
+    if (!item || again) {
+      item = this.#add(key, "tool", meta);
+      item.tool = { toolCallId: update.toolCallId, status: "pending" };
+      /** @type {any} */ (item).turn = this.#turn;
+    }
+    const tool = /** @type {any} */ (item.tool);
+    for (const name of ["title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput"]) {
+      if (update[name] !== undefined) tool[name] = update[name];
+    }
+    if (Array.isArray(tool.content)) tool.content = [...tool.content];
+    if (Array.isArray(meta.leftOut)) tool.leftOut = meta.leftOut;
+    for (const content of arrayOf(update.content)) {
+      if (content?.type === "terminal") this.#toolOfTerminal.set(content.terminalId, item);
+    }
+    this.#touch(item, meta);
+  }
+
+  /**
+   * @param {any} update
+   * @param {any} meta
+   */
+  #toolContent(update, meta) {
+    const parts = this.#byKey.get(`t:${update.toolCallId}`);
+    if (!parts) this.#toolCall({ toolCallId: update.toolCallId }, meta);
+    const item = /** @type {Item[]} */ (this.#byKey.get(`t:${update.toolCallId}`)).slice(-1)[0];
+    const tool = /** @type {import("../types").ToolCall} */ (item.tool);
+    const content = (tool.content = arrayOf(tool.content));
+    const last = content[content.length - 1];
+    const added = update.content;
+    if (added?.content?.type === "text" && last?.content?.type === "text") {
+      content[content.length - 1] = { ...last, content: { ...last.content, text: latest(`${last.content.text ?? ""}${added.content.text ?? ""}`) } };
+    } else {
+      content.push(added);
+    }
+    if (added?.type === "terminal") this.#toolOfTerminal.set(added.terminalId, item);
+    this.#touch(item, meta);
+  }
+
+  /** @param {any} update */
+  #terminal(update) {
+    const id = update.terminalId;
+    const terminal = this.terminals.get(id) ?? { output: "" };
+    this.terminals.set(id, terminal);
+    if (update.command !== undefined) terminal.command = update.command ?? undefined;
+    if (update.cwd !== undefined) terminal.cwd = update.cwd ?? undefined;
+    if (update.exitStatus !== undefined) terminal.exit = update.exitStatus;
+    if (update.output !== undefined) terminal.output = update.output ? fromBase64(update.output.data) : "";
+    if (update.data !== undefined) terminal.output += fromBase64(update.data);
+    terminal.output = latest(terminal.output);
+    const item = this.#toolOfTerminal.get(id);
+    if (item) item.rev += 1;
+  }
+
+  /**
+   * @param {any} plan
+   * @param {any} meta
+   */
+  #plan(plan, meta) {
+    if (!Array.isArray(plan?.entries)) return;
+    const key = `p:${plan.planId}:${this.#turn}`;
+    const item = this.#byKey.get(key)?.[0] ?? this.#add(key, "plan", meta);
+    item.plan = plan.entries;
+    this.#touch(item, meta);
+  }
+
+  /**
+   * @param {string} key
+   * @param {NonNullable<Item["mark"]>} mark
+   * @param {any} meta
+   */
+  #mark(key, mark, meta) {
+    this.#marks += 1;
+    const item = this.#byKey.get(key)?.[0] ?? this.#add(key, "mark", meta);
+    item.mark = mark;
+    this.#touch(item, meta);
+  }
+
+  /**
+   * @param {any} update
+   * @param {any} meta
+   */
+  #compaction(update, meta) {
+    /** @type {Record<string, string>} */
+    const statusTexts = { in_progress: "The agent is compacting the conversation…", completed: "The agent compacted the conversation", failed: "The compaction failed", cancelled: "The compaction was cancelled" };
+    const summary = arrayOf(update.summary).map((/** @type {any} */ block) => block?.text ?? "").join("");
+    this.#mark(`c:${update.compactionId}`, { text: statusTexts[update.status] ?? "Compaction", detail: update.error ?? (summary || undefined), tone: update.status === "failed" ? "error" : "info" }, meta);
+  }
+
+  /**
+   * @param {any} update
+   * @param {any} meta
+   */
+  #stateUpdate(update, meta) {
+    this.state = update.state === "running" || update.state === "requires_action" ? update.state : "idle";
+    if (typeof meta.turn === "number") this.#turn = meta.turn;
+    if (this.state !== "idle") {
+      this.running ??= { since: Date.parse(meta.at) || Date.now() };
+      if (meta.requestId) this.running.requestId = meta.requestId;
+      return;
+    }
+    const ran = this.running !== null;
+    this.running = null;
+    const last = this.items[this.items.length - 1];
+    if (last) this.#finish(last);
+    const stop = STOPS[update.stopReason];
+    if (!stop || !(ran || meta.seq > 0)) return;
+    const error = update.error;
+    const detail = error ? error.data?.details ?? error.data?.acpx?.message ?? error.message : meta.limit?.message;
+    this.#mark(`e:${meta.seq || `x${this.#marks}`}`, { ...stop, detail: typeof detail === "string" ? detail : undefined }, meta);
+  }
+
+  /** Everything that the tool calls of the conversation say about a terminal, as plain text. @param {string} id */
+  terminalOutput(id) {
+    return plainOutput(this.terminals.get(id)?.output ?? "");
+  }
+
+  /**
+   * The index of the first item that stands for an event or a later one.
+   * @param {number} seq
+   */
+  indexOf(seq) {
+    return this.items.findIndex((item) => item.lastSeq >= seq);
+  }
+}
+
+/**
+ * The end of an output that has become too long to be kept.
+ * @param {string} output
+ */
+function latest(output) {
+  return output.length > OUTPUT ? `…${output.slice(-OUTPUT / 2)}` : output;
+}
+
+/** @type {Record<string, "user" | "agent" | "thought">} */
+const KINDS = { user_message_chunk: "user", user_message: "user", agent_message_chunk: "agent", agent_message: "agent", agent_thought_chunk: "thought", agent_thought: "thought" };
+/** @type {Record<string, "info" | "warning" | "error">} */
+const TONES = { info: "info", warning: "warning", error: "error" };
+
+/**
+ * Where a part ends: after an empty line outside of code, or else after a line, or else within a very long line. The
+ * search continues where the last one ended.
+ * @param {import("../types").Segment} segment
+ * @returns {{ at: number, fence: string | null } | null}
+ */
+function partEnd(segment) {
+  const { source } = segment;
+  const scan = (segment.scan ??= { from: 0, fence: segment.fence, cut: null });
+  while (scan.from < source.length) {
+    const { from } = scan;
+    const length = source.slice(from, from + LONGEST_LINE).indexOf("\n");
+    if (length < 0) {
+      if (source.length - from < LONGEST_LINE) return null;
+      return scan.cut ?? (from > 0 ? { at: from, fence: scan.fence } : { at: LONGEST_LINE - Number(isHighSurrogate(source, LONGEST_LINE - 1)), fence: scan.fence });
+    }
+    const row = source.slice(from, from + Math.min(length, 200));
+    const mark = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(row);
+    if (mark && scan.fence === null) scan.fence = row;
+    else if (mark && scan.fence !== null && mark[2].trim() === "" && scan.fence.trim().startsWith(mark[1].slice(0, 3))) scan.fence = null;
+    scan.from = from + length + 1;
+    if (scan.from < PART / 2) continue;
+    if (scan.fence === null && row.trim() === "") return { at: scan.from, fence: null };
+    if (scan.from <= 2 * PART || !scan.cut) scan.cut = { at: scan.from, fence: scan.fence };
+    if (scan.from > 2 * PART) return scan.cut;
+  }
+  return null;
+}
+
+/**
+ * Whether a character is the first half of a pair.
+ * @param {string} text
+ * @param {number} at
+ */
+function isHighSurrogate(text, at) {
+  return (text.charCodeAt(at) & 0xfc00) === 0xd800;
+}

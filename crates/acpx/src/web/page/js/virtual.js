@@ -1,0 +1,269 @@
+// A list of which only the visible part has nodes. Heights are estimated and then measured; the position of what is on
+// the screen stays when something above it changes, is measured or is added.
+
+import { h } from "./dom.js";
+
+/** How far beyond the screen nodes are kept, in screens. */
+const OVERSCAN = 0.75;
+/** The list follows its end while the end is at most this far away. */
+const NEAR = 48;
+
+/**
+ * @template T
+ * @typedef {object} ListSource
+ * @property {() => T[]} items
+ * @property {(item: T) => number} estimate
+ * @property {(item: T, node: HTMLElement | null) => HTMLElement} render creates the node of an item, or updates it
+ * @property {(item: T) => unknown} revision changes when the node is to be updated
+ * @property {() => void} [onstart] the beginning is near
+ * @property {(following: boolean) => void} [onfollow]
+ */
+
+/** @template {object} T */
+export class VirtualList {
+  /** @type {ListSource<T>} */ #source;
+  #scroller;
+  #content = h("div", { class: "virtual" });
+  /** @type {Map<T, { node: HTMLElement, revision: unknown }>} */ #mounted = new Map();
+  /** @type {WeakMap<T, number>} */ #heights = new WeakMap();
+  /** @type {WeakMap<Element, T>} */ #itemOf = new WeakMap();
+  #offsets = new Float64Array(1);
+  #count = 0;
+  #frame = 0;
+  #follow = true;
+  /** @type {{ item: T, offset: number } | null} */ #anchor = null;
+  /** Where the list itself has set the scroll position, which is no scrolling of the user; NaN after that was noticed. */
+  #written = NaN;
+  #top = 0;
+  #observer;
+
+  /**
+   * @param {HTMLElement} scroller
+   * @param {ListSource<T>} source
+   * @param {boolean} follow whether it opens at its end
+   */
+  constructor(scroller, source, follow) {
+    this.#source = source;
+    this.#scroller = scroller;
+    this.#follow = follow;
+    scroller.append(this.#content);
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.#observer = new ResizeObserver((entries) => {
+      for (const entry of entries) {
+        const item = this.#itemOf.get(entry.target);
+        if (item) this.#heights.set(item, entry.borderBoxSize[0].blockSize);
+      }
+      this.#layout();
+    });
+    this.#observer.observe(scroller);
+  }
+
+  get element() {
+    return this.#content;
+  }
+
+  get following() {
+    return this.#follow;
+  }
+
+  /** Renders in the next frame. */
+  invalidate() {
+    if (!this.#frame) {
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#layout();
+      });
+    }
+  }
+
+  /** Goes to the end and follows it. */
+  toEnd() {
+    this.#setFollow(true);
+    this.#anchor = null;
+    this.invalidate();
+  }
+
+  /**
+   * Shows an item at the top of the screen.
+   * @param {T} item
+   */
+  reveal(item) {
+    this.#setFollow(false);
+    this.#anchor = { item, offset: -24 };
+    this.invalidate();
+  }
+
+  /**
+   * Scrolls as little as needed for an item to be visible, in a list of known heights.
+   * @param {number} index
+   */
+  ensureVisible(index) {
+    this.#measure();
+    const top = this.#offsets[index], bottom = this.#offsets[index + 1];
+    const { scrollTop, clientHeight } = this.#scroller;
+    if (top < scrollTop) this.#scroller.scrollTop = top - 8;
+    else if (bottom > scrollTop + clientHeight) this.#scroller.scrollTop = bottom - clientHeight + 8;
+    this.#layout();
+  }
+
+  /**
+   * The node of an item, if it has one.
+   * @param {T} item
+   */
+  nodeOf(item) {
+    return this.#mounted.get(item)?.node;
+  }
+
+  /** Removes every node, for instance because another conversation is shown. @param {boolean} follow */
+  reset(follow) {
+    for (const { node } of this.#mounted.values()) this.#unmount(node);
+    this.#mounted.clear();
+    this.#anchor = null;
+    this.#setFollow(follow);
+    this.#scroller.scrollTop = 0;
+    this.invalidate();
+  }
+
+  /** @param {boolean} follow */
+  #setFollow(follow) {
+    if (this.#follow === follow) return;
+    this.#follow = follow;
+    this.#source.onfollow?.(follow);
+  }
+
+  /** @param {HTMLElement} node */
+  #unmount(node) {
+    this.#observer.unobserve(node);
+    node.remove();
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    const own = Math.abs(scrollTop - this.#written) < 2;
+    const upwards = scrollTop < this.#top - 1;
+    this.#written = NaN;
+    this.#top = scrollTop;
+    if (!own) {
+      // Scrolling up a little is enough to stop following.
+      this.#setFollow(scrollHeight - scrollTop - clientHeight <= (upwards ? 1 : NEAR));
+      this.#anchor = null;
+      this.#remember();
+    }
+    this.#layout();
+  }
+
+  /** Keeps which item is at the top of the screen. */
+  #remember() {
+    if (this.#follow || this.#anchor) return;
+    const items = this.#source.items();
+    const top = this.#scroller.scrollTop;
+    const index = this.#at(top);
+    if (index < items.length && index < this.#count) this.#anchor = { item: items[index], offset: top - this.#offsets[index] };
+  }
+
+  /** The index of the item at a position. @param {number} position */
+  #at(position) {
+    let low = 0, high = this.#count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#offsets[middle + 1] <= position) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Adds up the heights. */
+  #measure() {
+    const items = this.#source.items();
+    if (this.#offsets.length < items.length + 1) this.#offsets = new Float64Array(Math.max(64, items.length * 2));
+    let sum = 0;
+    this.#offsets[0] = 0;
+    for (let index = 0; index < items.length; index += 1) {
+      sum += this.#heights.get(items[index]) ?? this.#source.estimate(items[index]);
+      this.#offsets[index + 1] = sum;
+    }
+    this.#count = items.length;
+    return sum;
+  }
+
+  #layout() {
+    const items = this.#source.items();
+    const total = this.#measure();
+    const view = this.#scroller.clientHeight;
+    if (view === 0) return;
+    const room = `${Math.ceil(total)}px`;
+    if (this.#content.style.height !== room) this.#content.style.height = room;
+    const limit = Math.max(0, this.#scroller.scrollHeight - view);
+    let top = this.#scroller.scrollTop;
+    if (this.#follow) top = limit;
+    else if (this.#anchor) {
+      const index = items.indexOf(this.#anchor.item);
+      if (index >= 0) top = Math.max(0, Math.min(this.#offsets[index] + this.#anchor.offset, limit));
+      else this.#anchor = null;
+    }
+    if (Math.abs(top - this.#scroller.scrollTop) > 0.5) {
+      this.#scroller.scrollTop = top;
+      this.#written = this.#top = this.#scroller.scrollTop;
+    }
+    this.#render(items, top, view);
+    this.#remember();
+    if (top < view && items.length > 0) this.#source.onstart?.();
+  }
+
+  /**
+   * @param {T[]} items
+   * @param {number} top
+   * @param {number} view
+   */
+  #render(items, top, view) {
+    const start = this.#at(Math.max(0, top - view * OVERSCAN));
+    const end = Math.min(items.length, this.#at(top + view * (1 + OVERSCAN)) + 1);
+    const wanted = new Set(items.slice(start, end));
+    const active = document.activeElement;
+    for (const [item, { node }] of this.#mounted) {
+      if (wanted.has(item)) continue;
+      // A node with the focus stays, unless its item is gone.
+      if (active && node.contains(active) && items.includes(item)) continue;
+      this.#mounted.delete(item);
+      this.#unmount(node);
+    }
+    for (let index = start; index < end; index += 1) {
+      const item = items[index];
+      const revision = this.#source.revision(item);
+      let entry = this.#mounted.get(item);
+      if (!entry) {
+        entry = { node: this.#source.render(item, null), revision };
+        this.#mounted.set(item, entry);
+        this.#itemOf.set(entry.node, item);
+      } else if (entry.revision !== revision) {
+        entry.revision = revision;
+        const node = this.#source.render(item, entry.node);
+        if (node !== entry.node) {
+          this.#unmount(entry.node);
+          entry.node = node;
+          this.#itemOf.set(node, item);
+        }
+      }
+      const shift = `translateY(${Math.round(this.#offsets[index])}px)`;
+      if (entry.node.style.transform !== shift) entry.node.style.transform = shift;
+      if (!entry.node.isConnected) {
+        this.#content.insertBefore(entry.node, this.#next(items, index, end));
+        this.#observer.observe(entry.node);
+      }
+    }
+  }
+
+  /**
+   * The node before which the node of an item belongs, so that the order of nodes is that of the items.
+   * @param {T[]} items
+   * @param {number} index
+   * @param {number} end
+   */
+  #next(items, index, end) {
+    for (let after = index + 1; after < end; after += 1) {
+      const node = this.#mounted.get(items[after])?.node;
+      if (node?.isConnected) return node;
+    }
+    return null;
+  }
+}

@@ -1,0 +1,652 @@
+// What the page does, one scenario for each test of `it/page.rs`.
+//
+//   node scenarios.mjs SCENARIO TOOLS ACPX
+//
+// The home is that of the environment, the directory the working directory. There is one session of `demo`, named by
+// its prompt "hello", unless the test says otherwise.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { prompt, shows, state, times, World } from "./page.mjs";
+
+const scenarios = { first_visit, new_session, streaming, requests, queue, reload, host_lost, clients, phone, keyboard, accessibility, scopes, forms, hostile, history, changes, malformed, long_line, late_row, refused };
+
+async function first_visit(world) {
+  const context = await world.device();
+  const link = await world.link();
+  const tab = await world.tab(context, link);
+  await tab.waitForSelector("a.row");
+  assert.equal(new URL(tab.url()).hash, "#/", "the code leaves the address");
+  assert.match(await tab.textContent("a.row"), /hello/);
+  await tab.reload();
+  await tab.waitForSelector("a.row");
+  // The code is used up.
+  const other = await world.tab(await world.device(), link);
+  await other.waitForSelector(".signin-card");
+  assert.match(await other.textContent(".signin-card"), /does not work any more[^]*acpx web/);
+  await world.axe(other);
+  await other.fill("#code", await world.link());
+  await other.press("#code", "Enter");
+  await other.waitForSelector("a.row");
+  // A revoked device is signed out at once.
+  const { tokens } = JSON.parse(await world.acpx("--format", "json", "token", "list"));
+  assert.equal(tokens.length, 2);
+  for (const { tokenId } of tokens) await world.acpx("token", "revoke", tokenId);
+  await tab.waitForSelector(".signin-card");
+  return [tab, other];
+}
+
+async function new_session(world) {
+  const tab = await world.signedIn();
+  await tab.click("#new-session");
+  await tab.selectOption("#new-agent", "demo");
+  await tab.waitForSelector(".choice");
+  assert.equal(await tab.locator(".choice").count(), 1, "only known directories");
+  await tab.click(".dialog button[type=submit]");
+  await tab.waitForSelector('body[data-view="thread"]');
+  await prompt(tab, "the first words");
+  await shows(tab, "You said: the first words");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 2);
+  // It is renamed, closed, and deleted with an undo.
+  await tab.click(".thread-head [aria-label='Session menu']");
+  await tab.click("text=Rename…");
+  await tab.fill("#rename", "second one");
+  await tab.click(".dialog button[type=submit]");
+  await tab.waitForFunction(() => document.querySelector(".thread-title").textContent === "second one");
+  await tab.click(".thread-head [aria-label='Session menu']");
+  await tab.click("text=Close session");
+  await state(tab, "closed");
+  await prompt(tab, "open again");
+  await shows(tab, "You said: open again");
+  await state(tab, "idle");
+  await tab.click(".thread-head [aria-label='Session menu']");
+  await tab.click("text=Delete session");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  await tab.click("text=Undo");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 2);
+  // A deletion outlives the page.
+  await tab.click("a.row:has-text('second one')");
+  await tab.click(".thread-head [aria-label='Session menu']");
+  await tab.click("text=Delete session");
+  await tab.reload();
+  await tab.click("text=Undo");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 2 && localStorage.getItem("acpx:deletions") === null);
+  // Another tab hides the row too, and one of them deletes the session, even without storage.
+  const other = await world.tab(tab.context(), tab.url().replace(/#.*/, "#/"));
+  await other.waitForFunction(() => document.querySelectorAll("a.row").length === 2);
+  const deleteSecond = async () => {
+    await tab.click("a.row:has-text('second one')");
+    await tab.click(".thread-head [aria-label='Session menu']");
+    await tab.click("text=Delete session");
+  };
+  await deleteSecond();
+  await other.click("text=Undo");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 2 && !document.querySelector(".toast"));
+  await tab.evaluate(() => { Storage.prototype.setItem = () => { throw new Error("full"); }; });
+  await deleteSecond();
+  await other.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  // A deletion outlives the page.
+  await other.click("a.row");
+  await other.click(".thread-head [aria-label='Session menu']");
+  await other.click("text=Delete session");
+  await tab.close();
+  await other.reload();
+  await other.waitForFunction(() => localStorage.getItem("acpx:deletions") === null);
+  await other.waitForFunction(() => document.querySelectorAll("a.row").length === 0);
+  return [other];
+}
+
+async function streaming(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "think plan tool and **bold** `code` <b>no tag</b>");
+  await shows(tab, "and bold code");
+  await shows(tab, "<b>no tag</b>");
+  assert.ok(await tab.locator(".markdown strong", { hasText: "bold" }).count());
+  assert.equal(await tab.locator(".plan-entry.completed").count(), 2);
+  await tab.click(".tool .tool-line");
+  await shows(tab, "one note: all is well");
+  await tab.click(".thought-line");
+  await shows(tab, "Thinking about");
+  assert.equal(await tab.textContent(".item.user:last-of-type .who, .item.user .who >> nth=-1"), "You");
+  // Many chunks arrive; who reads further up stays there.
+  await prompt(tab, "chunks 4000");
+  await shows(tab, "chunk 4000 of 4000");
+  assert.ok((await tab.locator(".item").count()) < 60, "only what is visible has nodes");
+  await tab.evaluate(() => document.querySelector(".log").scrollBy(0, -4000));
+  await tab.waitForSelector(".jump:not([hidden])");
+  const top = () => tab.evaluate(() => {
+    const log = document.querySelector(".log").getBoundingClientRect();
+    const item = [...document.querySelectorAll(".item")].find((node) => node.getBoundingClientRect().bottom > log.top + 1);
+    return [item.textContent.slice(0, 40), Math.round(item.getBoundingClientRect().top - log.top)];
+  });
+  await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  const before = await top();
+  await world.acpx("demo", "prompt", "chunks 50");
+  await tab.waitForFunction(() => document.querySelector("a.row .row-said").textContent.includes("chunk"));
+  assert.deepEqual(await top(), before, "the position is kept");
+  await tab.click(".jump");
+  await shows(tab, "chunk 50 of 50");
+  return [tab];
+}
+
+async function requests(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "permission");
+  await tab.waitForSelector(".requests .request");
+  assert.match(await tab.title(), /^\(1\) /);
+  assert.match(await tab.getAttribute("#favicon", "href"), /waiting/);
+  assert.match(await tab.textContent(".request"), /Edit notes.txt[^]*another note: it was edited[^]*Allow[^]*Reject/);
+  await tab.click(".request button:has-text('Reject')");
+  await shows(tab, "The edit was rejected.");
+  await tab.waitForFunction(() => !/^\(/.test(document.title));
+  // From the list, in another view.
+  await prompt(tab, "permission again");
+  await tab.waitForSelector(".requests .request");
+  await tab.goto(tab.url().replace(/#.*/, "#/"));
+  await tab.click("#pending:not([hidden])");
+  await tab.click("#request-sheet .request button:has-text('Allow')");
+  await tab.waitForSelector("#request-sheet", { state: "detached" });
+  await tab.click("a.row");
+  await shows(tab, "The edit was made.");
+  // Answered by another client, it disappears at once.
+  await prompt(tab, "permission elsewhere");
+  await tab.waitForSelector(".requests .request");
+  await world.acpx("approve", await tab.getAttribute(".request", "data-question"));
+  await tab.waitForSelector(".requests .request", { state: "detached" });
+  return [tab];
+}
+
+async function queue(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "wait");
+  await shows(tab, "Waiting until cancelled");
+  await prompt(tab, "the second");
+  await tab.waitForSelector(".queue li:has-text('the second') .queue-state:has-text('queued')");
+  await prompt(tab, "the third");
+  await tab.waitForSelector(".queue li:has-text('the third') .queue-state:has-text('queued')");
+  // One is edited, one is dropped.
+  await tab.click(".queue li:has-text('the third') [aria-label='Drop the queued prompt']");
+  await tab.waitForSelector(".queue li:has-text('the third')", { state: "detached" });
+  await tab.click(".queue li:has-text('the second') [aria-label='Edit the queued prompt']");
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "the second");
+  await tab.waitForSelector(".queue", { state: "hidden" });
+  await prompt(tab, "the second, edited");
+  await tab.waitForSelector(".queue li:has-text('edited')");
+  await tab.click(".stop");
+  await shows(tab, "Cancelled");
+  await shows(tab, "You said: the second, edited");
+  await state(tab, "idle");
+  assert.equal(await times(tab, "You said: the third"), 0);
+  return [tab];
+}
+
+async function reload(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "tool wait");
+  await shows(tab, "Waiting until cancelled");
+  await tab.fill("#prompt", "a draft");
+  const sockets = [];
+  await tab.routeWebSocket(/\/acp$/, (socket) => {
+    socket.connectToServer();
+    sockets.push(socket);
+  });
+  await tab.reload();
+  await shows(tab, "Waiting until cancelled");
+  await state(tab, "working");
+  assert.equal(await tab.inputValue("#prompt"), "a draft");
+  assert.equal(await times(tab, "Waiting until cancelled"), 1, "nothing is shown twice");
+  await tab.click(".stop");
+  await shows(tab, "Cancelled");
+  // The connection breaks: no gap, no repeat, no reload.
+  await tab.evaluate(() => { globalThis.sameDocument = true; });
+  await sockets.at(-1).close();
+  await tab.waitForFunction(() => globalThis.banners.some((text) => text.includes("lost")));
+  await world.acpx("demo", "prompt", "said while away");
+  await shows(tab, "You said: said while away");
+  assert.equal(await times(tab, "You said: said while away"), 1);
+  assert.equal(await tab.evaluate(() => globalThis.sameDocument), true);
+  return [tab];
+}
+
+async function host_lost(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "wait");
+  await shows(tab, "Waiting until cancelled");
+  await tab.fill("#prompt", "after the crash");
+  const { pid } = JSON.parse(fs.readFileSync(`${process.env.ACPX_HOME}/host.lock`, "utf8"));
+  process.kill(pid, "SIGKILL");
+  await tab.waitForFunction(() => globalThis.banners.some((text) => text.includes("lost")));
+  await shows(tab, "The turn failed");
+  assert.equal(await tab.inputValue("#prompt"), "after the crash");
+  await tab.waitForSelector("#banner", { state: "hidden" });
+  await tab.press("#prompt", "Enter");
+  await shows(tab, "You said: after the crash");
+  assert.equal(await times(tab, "Waiting until cancelled"), 1);
+  return [tab];
+}
+
+async function clients(world) {
+  const tab = await world.inSession();
+  const second = await world.tab(tab.context(), tab.url());
+  await second.waitForSelector(".item");
+  await prompt(tab, "from the first tab");
+  await shows(second, "You said: from the first tab");
+  assert.equal(await times(second, "You said: from the first tab"), 1);
+  await prompt(second, "from the second tab");
+  await shows(tab, "You said: from the second tab");
+  await world.acpx("demo", "prompt", "from the shell");
+  for (const view of [tab, second]) {
+    await shows(view, "You said: from the shell");
+    const who = await view.evaluate(() => [...document.querySelectorAll(".item.user")].find((node) => node.textContent.includes("from the shell")).querySelector(".who").textContent);
+    assert.notEqual(who, "You");
+  }
+  // One answers, the other's card goes.
+  await prompt(tab, "permission");
+  await tab.waitForSelector(".requests .request");
+  await second.waitForSelector(".requests .request");
+  await second.click(".request button:has-text('Allow')");
+  await tab.waitForSelector(".requests .request", { state: "detached" });
+  await shows(tab, "The edit was made.");
+  return [tab, second];
+}
+
+async function phone(world) {
+  const tab = await world.signedIn({ viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
+  assert.ok(await tab.isHidden("#thread"));
+  await tab.tap("a.row");
+  await tab.waitForSelector(".item");
+  assert.ok(await tab.isHidden("#sidebar"));
+  await tab.fill("#prompt", "permission\nsecond line");
+  await tab.tap(".send");
+  await tab.waitForSelector(".requests .request");
+  const small = await tab.evaluate(() => [...document.querySelectorAll("button, input, select, textarea, a.row, a.icon-button")]
+    .filter((node) => node.checkVisibility() && node.getBoundingClientRect().width > 1)
+    .map((node) => [node.outerHTML.slice(0, 80), node.getBoundingClientRect().width, node.getBoundingClientRect().height])
+    .filter(([, width, height]) => width < 43.5 || height < 43.5));
+  assert.deepEqual(small, [], "targets under 44 px");
+  await world.axe(tab);
+  await world.check(tab);
+  await tab.setViewportSize({ width: 320, height: 640 });
+  await world.check(tab);
+  await tab.tap(".request button:has-text('Allow')");
+  await shows(tab, "The edit was made.");
+  await tab.tap(".back");
+  await tab.waitForSelector("a.row");
+  return [tab];
+}
+
+async function keyboard(world) {
+  const tab = await world.signedIn();
+  const key = (name) => tab.keyboard.press(name);
+  await key("/");
+  await tab.keyboard.type("hello");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  await key("ArrowDown");
+  await tab.waitForFunction(() => document.activeElement.matches("a.row"));
+  await key("Enter");
+  await tab.waitForSelector('body[data-view="thread"] .item');
+  await tab.waitForFunction(() => document.activeElement.matches(".thread-title"));
+  await key("i");
+  await tab.keyboard.type("permission");
+  await key("Enter");
+  await tab.waitForSelector(".requests .request");
+  await key("Escape");
+  await key("r");
+  await tab.waitForFunction(() => document.activeElement.matches(".request"));
+  await key("1");
+  await shows(tab, "The edit was made.");
+  await key("i");
+  await tab.keyboard.type("wait");
+  await key("Enter");
+  await shows(tab, "Waiting until cancelled");
+  await key("Control+.");
+  await shows(tab, "Cancelled");
+  await key("Escape");
+  await key("?");
+  await tab.waitForSelector("dialog[open] .keys");
+  await key("Escape");
+  await tab.waitForSelector("dialog", { state: "detached" });
+  await key("n");
+  await tab.waitForSelector("dialog[open] #new-agent");
+  await key("Escape");
+  await key("F6");
+  await key("F6");
+  await tab.waitForFunction(() => document.activeElement.matches("#prompt, a.row"));
+  return [tab];
+}
+
+async function accessibility(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "think plan tool # Title\n\n| a | b |\n|---|---|\n| 1 | [l](https://example.com) |\n\n```rust\n// a comment\nlet x = \"s\"; f(1);\n```\n- [x] done");
+  await tab.waitForSelector(".markdown .table");
+  await tab.click(".tool .tool-line");
+  await prompt(tab, "permission");
+  await tab.waitForSelector(".requests .request");
+  for (const colorScheme of ["dark", "light"]) {
+    await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await world.axe(tab);
+    await tab.click("#new-session");
+    await tab.waitForSelector("dialog[open] .choice");
+    await world.axe(tab);
+    await tab.keyboard.press("Escape");
+    await tab.click("#menu");
+    await world.axe(tab);
+    await tab.keyboard.press("Escape");
+  }
+  // The theme can be chosen too.
+  await tab.click("#menu");
+  await tab.click(".menu button:has-text('Theme')");
+  assert.equal(await tab.evaluate(() => getComputedStyle(document.body).colorScheme), "dark");
+  await tab.click(".request button:has-text('Allow')");
+  return [tab];
+}
+
+async function scopes(world) {
+  const full = await world.inSession();
+  await prompt(full, "permission");
+  await full.waitForSelector(".requests .request");
+  const read = await world.inSession({}, "--scope", "read");
+  await read.waitForSelector(".requests .request");
+  assert.equal(await read.locator(".request button:visible:not(.icon-button)").count(), 0);
+  assert.ok(await read.isHidden(".composer"));
+  assert.ok(await read.isHidden("#new-session"));
+  const answer = await world.inSession({}, "--scope", "answer");
+  assert.ok(await answer.isHidden(".composer"));
+  await answer.click(".request button:has-text('Allow')");
+  await shows(read, "The edit was made.");
+  return [full, read, answer];
+}
+
+/** A scripted agent asks for a destructive command, shows a form, then an address. */
+async function forms(world) {
+  const tab = await world.inSession();
+  await prompt(tab, "go on");
+  await tab.waitForSelector(".request .command");
+  assert.match(await tab.textContent(".request .command"), /git push --force origin main/);
+  await tab.click(".request button:has-text('Yes, once')");
+  await tab.waitForSelector(".request .confirm");
+  await tab.click(".request button:has-text('Back')");
+  await tab.click(".request button:has-text('Yes, once')");
+  await tab.click(".request button:has-text('Confirm: Yes, once')");
+  await tab.waitForSelector(".request .form");
+  await world.axe(tab);
+  await tab.click(".request button:has-text('Send')");
+  assert.ok(await tab.isVisible(".request .form"), "a required field is missing");
+  await tab.fill(".form input[type=text]", "Ada");
+  await tab.fill(".form input[type=number]", "36");
+  await tab.selectOption(".form select", "tea");
+  await tab.check(".form .field.check input");
+  await tab.check(".form fieldset input[value=b]");
+  await tab.click(".request button:has-text('Send')");
+  await tab.waitForSelector(".request a[href='https://example.com/login']");
+  assert.match(await tab.getAttribute(".request a[target]", "rel"), /noopener noreferrer/);
+  await tab.click(".request button:has-text('Done')");
+  await shows(tab, "thank you");
+  return [tab];
+}
+
+/** A scripted agent sends what would harm a careless page. */
+async function hostile(world) {
+  const tab = await world.inSession();
+  await tab.evaluate(() => { globalThis.harmed = false; });
+  await prompt(tab, "go on");
+  await shows(tab, "the end of it");
+  await tab.click(".jump", { timeout: 500 }).catch(() => {});
+  // The page answers while all of it is there.
+  const worst = await tab.evaluate(() => new Promise((done) => {
+    let slowest = 0, frames = 0, last = performance.now();
+    const step = (now) => {
+      slowest = Math.max(slowest, now - last);
+      last = now;
+      if ((frames += 1) > 30) done(slowest);
+      else requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+  }));
+  assert.ok(worst < 1000, `a frame took ${worst} ms`);
+  assert.ok((await tab.evaluate(() => document.querySelectorAll("*").length)) < 3000, "few nodes");
+  await prompt(tab, "still here");
+  await shows(tab, "thank you");
+  // Back to the beginning, where the text is.
+  await tab.evaluate(() => { document.querySelector(".log").scrollTop = 0; });
+  await shows(tab, "⟨U+202E⟩");
+  const first = await tab.evaluate(() => document.querySelector(".log").textContent);
+  assert.match(first, /<script>globalThis.harmed = true<\/script>/);
+  assert.match(first, /<img src=x onerror=/);
+  const found = await tab.evaluate(() => ({
+    harmed: globalThis.harmed,
+    scripts: document.querySelectorAll("#thread script, #thread iframe, #thread object, #thread style").length,
+    images: [...document.querySelectorAll("#thread img")].map(({ src }) => src).filter((src) => !src.startsWith("data:image/")),
+    links: [...document.querySelectorAll("#thread a[href]")].map(({ href }) => href).filter((href) => !/^(https?:|mailto:)/.test(href)),
+    rels: [...document.querySelectorAll("#thread a[target]")].every(({ rel }) => rel === "noopener noreferrer nofollow"),
+  }));
+  assert.deepEqual(found, { harmed: false, scripts: 0, images: [], links: [], rels: true });
+  return [tab];
+}
+
+/** A long conversation opens at its end, loads older turns while scrolling, and links to any message. */
+async function history(world) {
+  const tab = await world.inSession();
+  await shows(tab, "You said: turn 60");
+  assert.equal(await times(tab, "You said: turn 3 "), 0, "older turns are not loaded yet");
+  await tab.waitForFunction(() => {
+    const log = document.querySelector(".log");
+    log.scrollTop = 0;
+    return log.textContent.includes("You said: hello");
+  }, null, { polling: 100 });
+  const item = tab.locator(".item.agent", { hasText: "You said: hello" });
+  await item.hover();
+  await item.locator("[aria-label='Copy a link to this message']").click();
+  const address = tab.url();
+  assert.match(address, /#\/s\/[^/]+\/seq\/\d+$/);
+  const other = await world.tab(tab.context(), address);
+  await shows(other, "You said: hello");
+  await other.waitForSelector(".target-item");
+  return [tab, other];
+}
+
+/** The list follows what other clients do. */
+async function changes(world) {
+  const tab = await world.signedIn();
+  await tab.waitForSelector("a.row");
+  await world.acpx("demo", "sessions", "new", "--name", "other");
+  await tab.waitForSelector("a.row:has-text('other')");
+  await tab.fill("#filter", "nothing like it");
+  await tab.waitForSelector("#sessions-note:has-text('No session matches')");
+  await tab.fill("#filter", "oth");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  // A page older than the server offers a reload.
+  await tab.evaluate(() => document.querySelector('meta[name="acpx-version"]').setAttribute("content", "older"));
+  await world.acpx("host", "restart");
+  await tab.waitForSelector("#banner button:has-text('Reload')");
+  await tab.click("#banner button");
+  await tab.waitForSelector("a.row");
+  assert.ok(await tab.isHidden("#banner"));
+  return [tab];
+}
+
+/** The page shows every request, also one that no sane agent sends, with all that an approval is about. */
+async function malformed(world) {
+  const { tab, page } = await relayed(world);
+  const request = (/** @type {string} */ questionId, more) => ({ questionId, acpxRecordId: "other", agent: "demo", kind: "edit", options: [{ optionId: "yes" }], since: new Date().toISOString(), asked: [], ...more });
+  const form = (properties, more) => ({ elicitation: { mode: "form", message: "m", requestedSchema: { type: "object", properties, ...more } }, options: [] });
+  const requests = [
+    request("untitled", {}),
+    request("array", form({ list: { type: "array", items: { enum: ["a"] }, default: 5 } })),
+    request("required", form({ text: { type: "string" } }, { required: 5 })),
+    request("null", form({ nothing: null, choice: { oneOf: [null] } })),
+    request("call", { toolCall: { content: {}, locations: [null, 5, { path: 7 }], rawInput: { command: ["a", 5], args: 5 }, title: 5, leftOut: 5 } }),
+    request("path", { toolCall: { content: [{ type: "diff", path: 5, oldText: "a", newText: "b" }, null, 7, { type: "resource_link" }, { type: "resource" }] }, cwd: "/x" }),
+    request("link", { toolCall: { content: [{ type: "content", content: { type: "resource_link", uri: { toString: 5 } } }] } }),
+    request("good", { title: "The good one", options: [{ optionId: "yes", name: "Yes", kind: "allow_once" }] }),
+  ];
+  await page({ method: "_acpx/pending/changed", params: { questions: requests } });
+  await tab.waitForFunction((amount) => document.title.startsWith(`(${amount}) `), requests.length);
+  await tab.click("#pending:not([hidden])");
+  for (const { questionId } of requests) assert.ok(await tab.locator(`#request-sheet [data-question=${questionId}] .request-buttons button`).count(), `${questionId} can be answered`);
+  assert.match(await tab.textContent("[data-question=good]"), /The good one[^]*Yes/);
+  assert.match(await tab.textContent("[data-question=untitled]"), /The agent asks for permission[^]*yes/);
+  assert.match(await tab.textContent("[data-question=link]"), /Approve[^]*Reject/);
+  await page({ method: "_acpx/pending/changed", params: { questions: [] } });
+  await tab.waitForSelector("#request-sheet", { state: "detached" });
+  // Everything that is approved is there: files the list does not name, long rows, other members, each location.
+  const patch = `diff --git a/src/one b/src/one\n--- a/src/one\n+++ b/src/one\n@@ -1,2 +1,2 @@\n same\n-old one\n+${"n".repeat(9_000)}END\ndiff --git a/hidden b/hidden\nold mode 100644\nnew mode 100755\n--- a/hidden\n+++ b/hidden\n@@ -1 +1 @@\n-was\n+--- secret\n+++ after the hunk\n`;
+  const call = {
+    content: [{ type: "diff", changes: [{ operation: "delete", path: "/w/gone" }, { operation: "modify", path: "/w/src/one" }], patch: { format: "git_patch", text: patch } }, { type: "content", content: { type: "text", text: `${"t".repeat(30_000)}END-OF-TEXT` } }],
+    rawInput: { command: "make", timeout: 99, env: { SECRET: "value" } },
+    locations: Array.from({ length: 70 }, (_, index) => ({ path: `/w/place-${index}` })),
+  };
+  await page({ method: "_acpx/pending/changed", params: { questions: [request("whole", { title: `make ${"x".repeat(500)}END-OF-TITLE`, toolCall: call })] } });
+  await tab.click("#pending:not([hidden])");
+  const shown = await tab.textContent("[data-question=whole]");
+  for (const text of ["nnnEND", "/w/gone", "deleted", "hidden", "new mode 100755", "--- secret", "+++ after the hunk", "END-OF-TEXT", "END-OF-TITLE", "timeout", "SECRET", "/w/place-69"]) assert.ok(shown.includes(text), `${text} is shown`);
+  const paths = await tab.locator("[data-question=whole] .diff-head .path").allTextContents();
+  assert.deepEqual(paths, ["/w/gone", "/w/src/one", "hidden"]);
+  assert.equal(await tab.locator("[data-question=whole] .diff").nth(0).locator(".diff-row").count(), 0, "the deleted file has no rows of another");
+  await page({ method: "_acpx/pending/changed", params: { questions: [] } });
+  return [tab];
+}
+
+/** Each part of a message is read once, however long its lines and however small its pieces are. */
+async function long_line(world) {
+  const tab = await world.signedIn();
+  const found = await tab.evaluate(async () => {
+    const { Conversation } = await import("/js/conversation.js");
+    /** The texts of the parts of a message that comes in pieces. */
+    const parts = (/** @type {string} */ text, /** @type {number} */ size) => {
+      const conversation = new Conversation();
+      for (let at = 0; at < text.length; at += size) {
+        conversation.apply({ sessionId: "s", update: { sessionUpdate: "agent_message_chunk", messageId: "m", content: { type: "text", text: text.slice(at, at + size) } }, _meta: { acpx: { seq: at + 1 } } });
+      }
+      return conversation.items.map(({ segment }) => segment);
+    };
+    const line = "x".repeat(10_000_000), code = `# Title\n\n\`\`\`js\n${"a line of code\n".repeat(2_000)}\`\`\`\n\nend`;
+    const start = performance.now();
+    const long = parts(line, 500);
+    const took = performance.now() - start;
+    const fenced = parts(code, 7);
+    const tool = new Conversation();
+    for (let seq = 1; seq <= 100; seq += 1) tool.apply({ sessionId: "s", update: { sessionUpdate: "tool_call_content_chunk", toolCallId: "t", content: { type: "content", content: { type: "text", text: "y".repeat(10_000) } } }, _meta: { acpx: { seq } } });
+    return {
+      took, longest: Math.max(...long.map(({ source }) => source.length)), whole: long.map(({ source }) => source).join("") === line,
+      code: fenced.map(({ source }) => source).join("") === code, fences: [...new Set(fenced.map(({ fence }) => fence))], halved: parts("a" + "😀".repeat(20_000), 999).every(({ source }) => source.isWellFormed()),
+      output: tool.items[0].tool.content[0].content.text.length,
+    };
+  });
+  assert.ok(found.took < 5_000, `10 MB took ${found.took} ms`);
+  assert.deepEqual({ ...found, took: 0 }, { took: 0, longest: 16_000, whole: true, code: true, fences: [null, "```js"], halved: true, output: found.output });
+  assert.ok(found.output < 500_000, `${found.output} characters of output are kept`);
+  return [tab];
+}
+
+/** A session that the list has later than the page shows it is followed; one that cannot be followed says so. */
+async function late_row(world) {
+  /** @type {(() => void) | undefined} */
+  let release;
+  let late = false, fails = false;
+  const { tab } = await relayed(world, (message, reply, forward) => {
+    if (late && message.method === "_acpx/sessions") {
+      if (message.params.cursor) release = () => forward({ ...message, params: { limit: 100, subscribe: true } });
+      else reply({ id: message.id, result: { sessions: [], nextCursor: "later" } });
+      return true;
+    }
+    if (fails && message.method === "session/resume") reply({ id: message.id, error: { code: -32603, message: "no way" } });
+    return fails && message.method === "session/resume";
+  });
+  late = true;
+  await tab.reload();
+  await tab.waitForSelector('body[data-view="thread"] .item');
+  assert.equal(await tab.textContent(".thread-title"), "New session");
+  late = false;
+  fails = true;
+  release?.();
+  await tab.waitForSelector(".thread-problem:has-text('no way')");
+  assert.notEqual(await tab.textContent(".thread-title"), "New session");
+  await world.axe(tab);
+  fails = false;
+  await tab.click(".thread-problem button");
+  await tab.waitForSelector(".thread-problem", { state: "hidden" });
+  await world.acpx("demo", "prompt", "said by the shell");
+  await shows(tab, "You said: said by the shell");
+  return [tab];
+}
+
+/** A refused prompt becomes the draft of its session again, with its attachments. */
+async function refused(world) {
+  /** @type {((message: any) => void) | undefined} */
+  let refuse;
+  let holds = true;
+  const { tab } = await relayed(world, (message, reply) => {
+    if (!holds || message.method !== "session/prompt") return false;
+    refuse = () => reply({ id: message.id, error: { code: -32603, message: "too much" } });
+    return true;
+  });
+  const home = tab.url();
+  await world.acpx("demo", "sessions", "new", "--name", "other");
+  await tab.waitForSelector("a.row:has-text('other')");
+  // Attachments stay with their draft.
+  await tab.setInputFiles("input[type=file]", { name: "note one.txt", mimeType: "text/plain", buffer: Buffer.from("a note") });
+  await tab.waitForSelector(".attached li");
+  await tab.click("a.row:has-text('other')");
+  await tab.waitForSelector(".attached", { state: "hidden" });
+  await tab.goto(home);
+  await tab.waitForSelector(".attached li:has-text('note one.txt')");
+  await prompt(tab, "look at it");
+  await tab.waitForSelector(".queue li:has-text('look at it')");
+  assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("acpx:outbox:")).length), 1);
+  await tab.click("a.row:has-text('other')");
+  await tab.fill("#prompt", "something else");
+  refuse?.();
+  await tab.waitForSelector(".toast:has-text('too much')");
+  assert.equal(await tab.inputValue("#prompt"), "something else");
+  await tab.click(".toast button:has-text('Open')");
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "look at it");
+  await tab.waitForSelector(".attached li:has-text('note one.txt')");
+  assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("acpx:outbox:")).length), 0);
+  await tab.click(".attached [aria-label='Remove note one.txt']");
+  // Without storage a prompt is sent nevertheless.
+  holds = false;
+  await tab.evaluate(() => { Storage.prototype.setItem = () => { throw new Error("full"); }; });
+  await tab.press("#prompt", "Enter");
+  await tab.waitForSelector(".toast:has-text('cannot store this prompt')");
+  await shows(tab, "You said: look at it");
+  await tab.fill("#prompt", "kept in memory");
+  await tab.click("a.row:has-text('other')");
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "something else");
+  await tab.goto(home);
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "kept in memory");
+  return [tab];
+}
+
+/**
+ * A signed-in tab in its session, whose connection the test reads and writes.
+ * @param {(message: any, reply: (message: any) => void, forward: (message: any) => void) => boolean | void} [held] whether a message of the page is held back
+ */
+async function relayed(world, held = () => false) {
+  const context = await world.device();
+  /** @type {any} */
+  let socket;
+  await context.routeWebSocket(/\/acp$/, (opened) => {
+    socket = opened;
+    const server = opened.connectToServer();
+    opened.onMessage((data) => held(JSON.parse(String(data)), (message) => opened.send(JSON.stringify({ jsonrpc: "2.0", ...message })), (message) => server.send(JSON.stringify(message))) || server.send(data));
+  });
+  const tab = await world.tab(context, await world.link());
+  await tab.click("a.row");
+  await tab.waitForSelector('body[data-view="thread"] .item');
+  return { tab, page: async (message) => socket.send(JSON.stringify({ jsonrpc: "2.0", ...message })) };
+}
+
+const [name, tools, acpx] = process.argv.slice(2);
+const world = new World(tools, acpx);
+try {
+  await world.start();
+  for (const tab of await scenarios[name](world)) await world.check(tab);
+} catch (error) {
+  const tabs = world.browser?.contexts().flatMap((context) => context.pages()) ?? [];
+  for (const tab of tabs) console.error(await tab.evaluate(() => `${location.href}\n${document.body.innerText.slice(-800)}`).catch(String));
+  await world.browser?.close();
+  throw error;
+}
+await world.end();
