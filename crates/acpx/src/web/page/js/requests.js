@@ -9,21 +9,47 @@ import { ConnectionLost, HostError } from "./connection.js";
 /** @typedef {import("../types").PendingRequest} PendingRequest */
 /** @typedef {import("../types").Option} Option */
 
-/** Commands after which something cannot be brought back, and what the second question says of them. @type {[RegExp, string][]} */
+/** `git` up to its command. The numbers of options and of their characters are bounded, so that the search is linear. */
+const GIT = String.raw`\bgit\s+(?:-[cC]\s+[^\s-]\S{0,300}\s+|-\S{1,300}\s+){0,8}`;
+
+/**
+ * Commands after which something cannot be brought back, and what the second question says of them. The patterns of an
+ * entry follow each other in one line of the command. Each is searched once, in linear time: a command may be long.
+ * @type {[RegExp[], string][]}
+ */
 const DESTRUCTIVE = [
-  [/\b(?:rm|rmdir|unlink|shred)\s/, "It deletes files."],
-  [/\bfind\b.*\s-(?:delete|exec)\b/, "It may delete files."],
-  [/\bgit\s+(?:-\S+\s+)*push\b.*(?:--force|--delete|--mirror|\s-\w*[fd]|\s\+)/, "It overwrites or deletes branches of the remote."],
-  [/\bgit\s+(?:-\S+\s+)*(?:reset\b.*--hard|clean\b.*-\w*[fdx]|checkout\s+(?:--\s|\.)|restore\b|branch\b.*-D|stash\s+(?:drop|clear)|filter-branch|reflog\s+expire)/, "It discards changes or commits."],
-  [/\b(?:dd|mkfs[.\w]*|fdisk|parted|wipefs)\s/, "It writes to a disk."],
-  [/\b(?:shutdown|reboot|halt|poweroff)\b/, "It stops the machine."],
-  [/\b(?:drop|truncate)\s+(?:table|database|schema|index)\b|\bdelete\s+from\b/i, "It deletes data."],
-  [/\b(?:chmod|chown|chgrp)\s+(?:-\w*R|--recursive)/, "It changes the rights of a whole directory."],
-  [/\b(?:sudo|doas|su)\s/, "It runs with the rights of the administrator."],
-  [/\b(?:terraform|tofu|pulumi)\s+destroy\b|\bkubectl\s+delete\b|\bdocker\b.*\b(?:prune|rm|rmi)\b/, "It removes resources."],
-  [/\b(?:npm|cargo|gem|twine|pnpm|yarn)\s+(?:publish|yank|unpublish|upload)\b/, "It publishes to a registry."],
-  [/(?:curl|wget)\b[^|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b/, "It runs a program from the network."],
+  [[/\b(?:rm|rmdir|unlink|shred)\s/], "It deletes files."],
+  [[/\bfind\b/, /\s-(?:delete|exec)\b/], "It may delete files."],
+  [[new RegExp(`${GIT}push\\b`), /--force|--delete|--mirror|\s-\w*[fd]|\s\+/], "It overwrites or deletes branches of the remote."],
+  [[new RegExp(`${GIT}reset\\b`), /--hard/], "It discards changes or commits."],
+  [[new RegExp(`${GIT}clean\\b`), /-\w*[fdx]/], "It discards changes or commits."],
+  [[new RegExp(`${GIT}branch\\b`), /-D/], "It discards changes or commits."],
+  [[new RegExp(`${GIT}(?:checkout\\s+(?:--\\s|\\.)|restore\\b|stash\\s+(?:drop|clear)|filter-branch|reflog\\s+expire)`)], "It discards changes or commits."],
+  [[/\b(?:dd|mkfs(?:\.\w{1,20})?|fdisk|parted|wipefs)\s/], "It writes to a disk."],
+  [[/\b(?:shutdown|reboot|halt|poweroff)\b/], "It stops the machine."],
+  [[/\b(?:drop|truncate)\s+(?:table|database|schema|index)\b|\bdelete\s+from\b/i], "It deletes data."],
+  [[/\b(?:chmod|chown|chgrp)\s+(?:-\w*R|--recursive)/], "It changes the rights of a whole directory."],
+  [[/\b(?:sudo|doas|su)\s/], "It runs with the rights of the administrator."],
+  [[/\b(?:terraform|tofu|pulumi)\s+destroy\b|\bkubectl\s+delete\b/], "It removes resources."],
+  [[/\bdocker\b/, /\b(?:prune|rm|rmi)\b/], "It removes resources."],
+  [[/\b(?:npm|cargo|gem|twine|pnpm|yarn)\s+(?:publish|yank|unpublish|upload)\b/], "It publishes to a registry."],
+  [[/\b(?:curl|wget)\b/, /\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b/], "It runs a program from the network."],
 ];
+
+/**
+ * Whether patterns follow each other in a text. The first match of each leaves the most for the next.
+ * @param {string} text
+ * @param {RegExp[]} patterns
+ */
+function follow(text, patterns) {
+  let rest = text;
+  for (const pattern of patterns) {
+    const match = pattern.exec(rest);
+    if (!match) return false;
+    rest = rest.slice(match.index + match[0].length);
+  }
+  return true;
+}
 
 /**
  * What a request asks for, in the agent's words.
@@ -39,9 +65,12 @@ export function requestTitle(request) {
  * @param {PendingRequest} request
  */
 export function danger(request) {
-  if (request.kind === "delete") return "It deletes files.";
   const command = commandOf(request.toolCall) || (request.kind === "execute" ? String(request.title ?? "") : "");
-  return DESTRUCTIVE.find(([pattern]) => pattern.test(command))?.[1] ?? null;
+  // A line that ends with a backslash or a pipe continues.
+  const lines = command.replace(/\\\r?\n/g, " ").replace(/\|\s*\n/g, "| ").split("\n");
+  const destroys = request.kind === "delete" ? "It deletes files." : DESTRUCTIVE.find(([patterns]) => lines.some((line) => follow(line, patterns)))?.[1];
+  const hides = arrayOf(request.leftOut).length > 0 && "Not all of it is shown here.";
+  return [destroys, hides].filter(Boolean).join(" ") || null;
 }
 
 export class RequestStore {
@@ -70,6 +99,12 @@ export class RequestStore {
     const added = this.requests.filter(({ questionId }) => !known.has(questionId));
     const removed = before.filter(({ questionId }) => !ids.has(questionId));
     if (added.length + removed.length > 0) this.onchange(added, removed);
+  }
+
+  /** Forgets every request. */
+  forget() {
+    this.#answered.clear();
+    this.replace([]);
   }
 
   /** @param {string} recordId */
@@ -145,11 +180,11 @@ export class RequestCards {
   #card(request) {
     try {
       const form = request.elicitation ? new ElicitationForm(request.elicitation) : null;
-      return this.#framed(request, headline(request), form?.element ?? requestBody(request), (buttons, send) => (form ? this.#formButtons(buttons, form, send) : this.#optionButtons(buttons, request, send)));
+      return this.#framed(request, headline(request), form?.element ?? requestBody(request), (buttons, send) => (form ? this.#formButtons(buttons, form, send) : this.#optionButtons(buttons, arrayOf(request.options), danger(request), send)));
     } catch (error) {
       console.warn("a request is shown as JSON", error);
       const text = JSON.stringify({ title: request.title, toolCall: request.toolCall, elicitation: request.elicitation, options: request.options }, null, 2);
-      return this.#framed(request, requestTitle(request), outputBlock(text, true), (buttons, send) => plainButtons(buttons, send));
+      return this.#framed(request, requestTitle(request), outputBlock(text, true), (buttons, send) => this.#optionButtons(buttons, [], "The page cannot show this request in its usual form.", send));
     }
   }
 
@@ -193,30 +228,32 @@ export class RequestCards {
   }
 
   /**
+   * The options of a request; without any, the two answers that every request has.
    * @param {HTMLElement} buttons
-   * @param {PendingRequest} request
+   * @param {Option[]} options
+   * @param {string | null} warning what a second question says before an approval
    * @param {(answer: { approve: boolean, optionId?: string }) => void} send
    */
-  #optionButtons(buttons, request, send) {
-    const warning = danger(request);
-    const offered = arrayOf(request.options).filter((option) => typeof option?.optionId === "string");
-    if (offered.length === 0) return plainButtons(buttons, send);
-    const label = (/** @type {Option} */ option) => line(option.name || option.optionId, 120);
-    const refuses = (/** @type {Option} */ option) => String(option.kind ?? "").startsWith("reject");
-    /** @param {Option} option */
+  #optionButtons(buttons, options, warning, send) {
+    const offered = options.filter((option) => typeof option?.optionId === "string");
+    /** @type {(Partial<Option>)[]} */
+    const all = offered.length > 0 ? offered : [{ name: "Approve" }, { name: "Reject", kind: "reject_once" }];
+    const label = (/** @type {Partial<Option>} */ option) => line(option.name || option.optionId, 120);
+    const refuses = (/** @type {Partial<Option>} */ option) => String(option.kind ?? "").startsWith("reject");
+    /** @param {Partial<Option>} option */
     const choose = (option) => send({ approve: !refuses(option), optionId: option.optionId });
-    const options = () => fill(buttons, offered.map((option) => {
+    const show = () => fill(buttons, all.map((option) => {
       const look = refuses(option) ? "button" : warning ? "button danger" : option.kind === "allow_once" ? "button primary" : "button";
       return h("button", { type: "button", class: look, onclick: () => (warning && !refuses(option) ? confirm(option) : choose(option)) }, label(option));
     }));
-    /** @param {Option} option */
+    /** @param {Partial<Option>} option */
     const confirm = (option) => {
-      const no = h("button", { type: "button", class: "button", onclick: () => { options(); buttons.querySelector("button")?.focus(); } }, "Back");
+      const no = h("button", { type: "button", class: "button", onclick: () => { show(); buttons.querySelector("button")?.focus(); } }, "Back");
       fill(buttons, h("p", { class: "confirm", role: "alert" }, h("strong", null, `${warning} `), `Answer “${label(option)}”?`), no,
         h("button", { type: "button", class: "button danger", onclick: () => choose(option) }, `Confirm: ${label(option)}`));
       no.focus();
     };
-    options();
+    show();
   }
 
   /**
@@ -232,17 +269,6 @@ export class RequestCards {
       } }, form.isUrl ? "Done" : "Send"),
       h("button", { type: "button", class: "button", onclick: () => send({ approve: false }) }, "Decline"));
   }
-}
-
-/**
- * The two answers that every request has.
- * @param {HTMLElement} buttons
- * @param {(answer: { approve: boolean }) => void} send
- */
-function plainButtons(buttons, send) {
-  fill(buttons,
-    h("button", { type: "button", class: "button", onclick: () => send({ approve: true }) }, "Approve"),
-    h("button", { type: "button", class: "button", onclick: () => send({ approve: false }) }, "Reject"));
 }
 
 /**
