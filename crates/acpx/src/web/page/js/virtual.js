@@ -11,7 +11,7 @@ const NEAR = 48;
 /**
  * @template T
  * @typedef {object} ListSource
- * @property {() => T[]} items
+ * @property {() => T[]} items the same array as before only if nothing but its end has changed
  * @property {(item: T) => number} estimate
  * @property {(item: T, node: HTMLElement | null) => HTMLElement} render creates the node of an item, or updates it
  * @property {(item: T) => unknown} revision changes when the node is to be updated
@@ -24,11 +24,13 @@ export class VirtualList {
   /** @type {ListSource<T>} */ #source;
   #scroller;
   #content = h("div", { class: "virtual" });
-  /** @type {Map<T, { node: HTMLElement, revision: unknown }>} */ #mounted = new Map();
+  /** @type {Map<T, { node: HTMLElement, revision: unknown, index: number }>} */ #mounted = new Map();
   /** @type {WeakMap<T, number>} */ #heights = new WeakMap();
   /** @type {WeakMap<Element, T>} */ #itemOf = new WeakMap();
   #offsets = new Float64Array(1);
   #count = 0;
+  /** The array that the offsets are of. @type {T[]} */ #added = [];
+  /** How many items, from the first one, have offsets that are still right. */ #valid = 0;
   #frame = 0;
   #follow = true;
   /** @type {{ item: T, offset: number } | null} */ #anchor = null;
@@ -51,7 +53,10 @@ export class VirtualList {
     this.#observer = new ResizeObserver((entries) => {
       for (const entry of entries) {
         const item = this.#itemOf.get(entry.target);
-        if (item) this.#heights.set(item, entry.borderBoxSize[0].blockSize);
+        const height = entry.borderBoxSize[0].blockSize;
+        if (!item || this.#heights.get(item) === height) continue;
+        this.#heights.set(item, height);
+        this.#valid = Math.min(this.#valid, this.#mounted.get(item)?.index ?? 0);
       }
       this.#layout();
     });
@@ -172,17 +177,23 @@ export class VirtualList {
     return low;
   }
 
-  /** Adds up the heights. */
+  /** Adds up the heights, from the first one that has changed. */
   #measure() {
     const items = this.#source.items();
-    if (this.#offsets.length < items.length + 1) this.#offsets = new Float64Array(Math.max(64, items.length * 2));
-    let sum = 0;
-    this.#offsets[0] = 0;
-    for (let index = 0; index < items.length; index += 1) {
+    if (items !== this.#added) this.#valid = 0;
+    this.#added = items;
+    if (this.#offsets.length < items.length + 1) {
+      const offsets = new Float64Array(Math.max(64, items.length * 2));
+      offsets.set(this.#offsets.subarray(0, this.#valid + 1));
+      this.#offsets = offsets;
+    }
+    const valid = Math.min(this.#valid, items.length);
+    let sum = this.#offsets[valid];
+    for (let index = valid; index < items.length; index += 1) {
       sum += this.#heights.get(items[index]) ?? this.#source.estimate(items[index]);
       this.#offsets[index + 1] = sum;
     }
-    this.#count = items.length;
+    this.#count = this.#valid = items.length;
     return sum;
   }
 
@@ -220,19 +231,20 @@ export class VirtualList {
     const end = Math.min(items.length, this.#at(top + view * (1 + OVERSCAN)) + 1);
     const wanted = new Set(items.slice(start, end));
     const active = document.activeElement;
-    for (const [item, { node }] of this.#mounted) {
+    for (const [item, entry] of this.#mounted) {
       if (wanted.has(item)) continue;
-      // A node with the focus stays, unless its item is gone.
-      if (active && node.contains(active) && items.includes(item)) continue;
+      // A node with the focus stays, unless its item is gone. Its index is not kept.
+      entry.index = 0;
+      if (active && entry.node.contains(active) && items.includes(item)) continue;
       this.#mounted.delete(item);
-      this.#unmount(node);
+      this.#unmount(entry.node);
     }
     for (let index = start; index < end; index += 1) {
       const item = items[index];
       const revision = this.#source.revision(item);
       let entry = this.#mounted.get(item);
       if (!entry) {
-        entry = { node: this.#source.render(item, null), revision };
+        entry = { node: this.#source.render(item, null), revision, index };
         this.#mounted.set(item, entry);
         this.#itemOf.set(entry.node, item);
       } else if (entry.revision !== revision) {
@@ -244,6 +256,7 @@ export class VirtualList {
           this.#itemOf.set(node, item);
         }
       }
+      entry.index = index;
       const shift = `translateY(${Math.round(this.#offsets[index])}px)`;
       if (entry.node.style.transform !== shift) entry.node.style.transform = shift;
       if (!entry.node.isConnected) {
