@@ -4,19 +4,21 @@ import { Connection, ConnectionLost } from "./js/connection.js";
 import { keysDialog, newSessionDialog, openDialog, openMenu, renameDialog, toast } from "./js/dialogs.js";
 import { byId, fill, h, icon } from "./js/dom.js";
 import { SessionListView } from "./js/list.js";
-import { markTab, notificationsWanted, notifyRequests, notifyTurnEnded, toggleNotifications } from "./js/notify.js";
+import { markTab, notificationsWanted, notifies, notifyRequests, notifyTurnEnded, toggleNotifications } from "./js/notify.js";
 import { Outbox } from "./js/outbox.js";
 import { RequestCards, requestTitle, RequestStore } from "./js/requests.js";
 import { SessionStore, titleOf } from "./js/sessions.js";
-import { applyTheme, onStoredElsewhere, setTheme, store, stored, theme } from "./js/settings.js";
+import { applyTheme, forgetContent, onStoredElsewhere, setTheme, store, stored, theme } from "./js/settings.js";
 import { codeInAddress, forgetCode, redeem, showSignIn, signOut } from "./js/signin.js";
-import { line } from "./js/text.js";
+import { arrayOf, line } from "./js/text.js";
 import { Thread } from "./js/thread.js";
 
 /** @typedef {import("./types").Row} Row */
 /** @typedef {import("./types").PendingRequest} PendingRequest */
 
 const UNDO_MS = 10_000;
+/** How many ended turns are looked up for notifications at once. */
+const MOST_ENDED = 3;
 
 applyTheme();
 
@@ -58,16 +60,33 @@ function failed(error) {
 // ── Connection ──
 
 connection.onstate = (/** @type {import("./js/connection.js").ConnectionState} */ state) => {
-  if (state === "signed-out") {
-    thread.leave();
-    showSignIn("signed-out", signIn);
-    showBanner("");
-    return;
+  if (state === "signed-out" || state === "refused") {
+    if (state === "signed-out") {
+      forgetContent();
+      outbox.forget();
+    }
+    forgetViews();
+    return showSignIn(state === "refused" ? connection.refusal : state, signIn);
   }
   if (state === "online") return void online();
   if (document.body.dataset.view === "start") return state === "unreachable" ? showSignIn("unreachable", signIn) : undefined;
   if (state === "lost" || state === "unreachable") showBanner(state === "lost" ? "The connection to acpx was lost. Reconnecting… Drafts are kept." : "acpx cannot be reached. Trying again… Drafts are kept.");
 };
+
+/** Leaves nothing of sessions and requests on the screen. */
+function forgetViews() {
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  for (const menu of document.querySelectorAll(".menu")) menu.remove();
+  for (const id of [...deletions.keys()]) forgetDeletion(id);
+  requests.forget();
+  thread.forget();
+  sessions.forget();
+  list.clearFilter();
+  firstRows = true;
+  showBanner("");
+  for (const id of ["toasts", "announce", "alert"]) fill(byId(id));
+  updateTab();
+}
 
 connection.onnotification = (/** @type {string} */ method, /** @type {any} */ params) => {
   if (method === "session/update") thread.received(params);
@@ -86,6 +105,7 @@ function listChanged(params) {
 async function online() {
   showBanner("");
   outbox.reconnected();
+  for (const prompt of outbox.takeExpired()) thread.expired(prompt);
   document.body.dataset.scope = scope();
   byId("new-session").hidden = scope() !== "full";
   if (document.body.dataset.view === "start" || document.body.dataset.view === "signin") document.body.dataset.view = "list";
@@ -139,15 +159,14 @@ outbox.onfailed = (/** @type {import("./js/outbox.js").OutgoingPrompt} */ prompt
 
 let firstRows = true;
 
-sessions.onchange = (/** @type {{ row: Row, before?: Row } | null} */ change) => {
+sessions.onchange = (/** @type {import("./js/sessions.js").RowChange[]} */ changes) => {
   list.update();
-  if (change) {
-    const { row, before } = change;
-    if (before && ["working", "waiting"].includes(before.state) && ["idle", "parked"].includes(row.state)) notifyTurnEnded(row);
-    if (row.acpxRecordId === thread.record && before) {
-      if (before.queued !== row.queued) thread.readQueue();
-      if ((before.state === "closed") !== (row.state === "closed")) void thread.setClosed(row.state === "closed");
-    }
+  const ended = changes.filter(({ row, before }) => before && ["working", "waiting"].includes(before.state) && ["idle", "parked"].includes(row.state));
+  for (const { row } of ended.slice(0, MOST_ENDED)) void turnEnded(row);
+  for (const { row, before } of changes) {
+    if (row.acpxRecordId !== thread.record || !before) continue;
+    if (before.queued !== row.queued) thread.readQueue();
+    if ((before.state === "closed") !== (row.state === "closed")) void thread.setClosed(row.state === "closed");
   }
   if (sessions.loaded && firstRows) {
     firstRows = false;
@@ -157,6 +176,14 @@ sessions.onchange = (/** @type {{ row: Row, before?: Row } | null} */ change) =>
   thread.update();
   updateTab();
 };
+
+/** Notifies of an ended turn, with how it ended. @param {Row} row */
+async function turnEnded(row) {
+  if (!notifies()) return;
+  const page = await connection.request("_acpx/history", { sessionId: row.acpxRecordId, turns: 1, toolOutputBytes: 0 }).catch(() => null);
+  const stopReasons = arrayOf(page?.updates).map(({ update }) => update?.stopReason).filter(Boolean);
+  notifyTurnEnded(row, stopReasons.at(-1));
+}
 
 requests.onchange = (/** @type {PendingRequest[]} */ added, /** @type {PendingRequest[]} */ removed) => {
   const amount = requests.requests.length;
@@ -197,10 +224,8 @@ async function newSession() {
       for (const [configId, value] of settings) {
         await connection.request("session/set_config_option", { sessionId: created.sessionId, configId, type: "id", value }).catch(failed);
       }
-      if (!sessions.get(created.sessionId)) {
-        const now = new Date().toISOString();
-        sessions.changed({ changed: [{ acpxRecordId: created.sessionId, agent, cwd, state: "idle", updatedAt: now, createdAt: now }] });
-      }
+      const now = new Date().toISOString();
+      sessions.add({ acpxRecordId: created.sessionId, agent, cwd, state: "idle", updatedAt: now, createdAt: now });
       location.hash = `#/s/${encodeURIComponent(created.sessionId)}`;
       setTimeout(() => thread.focusComposer(), 100);
     });
@@ -360,8 +385,15 @@ function mainMenu() {
     { label: "Theme", detail: theme(), run: () => setTheme(next) },
     { label: "Notifications", detail: notificationsWanted() ? "on" : "off", run: async () => { if (!(await toggleNotifications())) toast("The browser does not allow notifications for this page."); } },
     { label: "Keyboard", detail: "?", run: showKeys },
-    { label: "Sign out", detail: connection.session?.device, run: async () => { await signOut(); connection.signOut(); } },
+    { label: "Sign out", detail: connection.session?.device, run: leaveBrowser },
   ]);
+}
+
+/** Signs this browser out, after the deletions that could still be undone. */
+async function leaveBrowser() {
+  await Promise.all([...deletions.keys()].map((sessionId) => connection.request("session/delete", { sessionId }).catch(() => {})));
+  await signOut();
+  connection.signOut();
 }
 
 function showKeys() {

@@ -101,6 +101,8 @@ export interface Item {
   mine?: boolean;
   tool?: ToolCall;
   plan?: { content: string; status: string; priority?: string }[];
+  /** The revision in which `trim` has shortened the call. */
+  shortened?: number;
   mark?: { text: string; detail?: string; tone: "quiet" | "info" | "warning" | "error" };
 }
 

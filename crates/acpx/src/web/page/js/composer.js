@@ -10,6 +10,8 @@ import { store, stored } from "./settings.js";
 /** @typedef {import("../types").ConfigOption} ConfigOption */
 
 const LARGEST_FILE = 20_000_000;
+/** A prompt with its attachments, as it is sent. The host and its agents accept lines of 64 MiB. */
+const LARGEST_PROMPT = 60_000_000;
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /**
@@ -39,7 +41,10 @@ export class Composer {
   #list = h("div", { class: "commands", id: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
   #attached = h("ul", { class: "attached", "aria-label": "Attachments" });
   #queue = h("ul", { class: "queue", "aria-label": "Queued prompts" });
-  #options = h("div", { class: "options" });
+  #options = h("div", { class: "options", onfocusout: (/** @type {FocusEvent} */ event) => !this.#options.contains(/** @type {Node | null} */ (event.relatedTarget)) && setTimeout(() => this.setOptions(this.#known)) });
+  /** @type {ConfigOption[]} */ #known = [];
+  /** The options that have controls, without their values. */ #shape = "[]";
+  /** @type {Map<string, HTMLSelectElement | HTMLInputElement>} */ #controls = new Map();
   #send = h("button", { type: "submit", class: "send", "aria-label": "Send" }, icon("send"));
   #stop = h("button", { type: "button", class: "stop", "aria-label": "Stop the turn", title: "Stop the turn (Ctrl .)", hidden: true, onclick: () => this.host.cancel() }, icon("stop"), h("span", null, "Stop"));
   element;
@@ -68,6 +73,20 @@ export class Composer {
 
   focus() {
     this.#text.focus();
+  }
+
+  /** Forgets every draft, also those that the browser could not store. */
+  forget() {
+    this.#drafted.clear();
+    this.#unstored.clear();
+    this.#record = null;
+    this.#text.value = "";
+    this.#commands = [];
+    this.#closeCommands();
+    this.#showAttachments();
+    this.setOptions([]);
+    this.setQueue([], []);
+    this.#fit();
   }
 
   /** @returns {Attachment[]} */
@@ -134,6 +153,8 @@ export class Composer {
     const text = this.#text.value.trim();
     if (!text && this.#attachments.length === 0) return;
     const blocks = [...(text ? [{ type: "text", text }] : []), ...this.#attachments.map(({ block }) => block)];
+    const bytes = new TextEncoder().encode(JSON.stringify(blocks)).length;
+    if (bytes > LARGEST_PROMPT) return this.host.toast(`The prompt has ${size(bytes)} with its attachments as they are sent. At most ${size(LARGEST_PROMPT)} are possible.`);
     this.#text.value = "";
     this.#drafted.delete(this.#record ?? "");
     this.#showAttachments();
@@ -232,23 +253,42 @@ export class Composer {
       }))));
   }
 
-  /** @param {ConfigOption[]} options */
+  /**
+   * Shows the options with their values. Controls are replaced only if the options are others, and not while one of them
+   * has the focus.
+   * @param {ConfigOption[]} options
+   */
   setOptions(options) {
+    this.#known = options;
     const order = ["mode", "model", "thought_level"];
     const rank = (/** @type {ConfigOption} */ option) => (order.indexOf(option.category ?? "") + 1) || order.length + 1;
     const shown = options.filter(({ type }) => type === "select" || type === "boolean").sort((a, b) => rank(a) - rank(b));
-    if (this.#options.contains(document.activeElement)) return;
-    fill(this.#options, shown.map((option) => {
+    const shape = JSON.stringify(shown.map((option) => ({ ...option, currentValue: undefined })));
+    if (shape !== this.#shape && !this.#options.contains(document.activeElement)) {
+      this.#shape = shape;
+      this.#replaceOptions(shown);
+    }
+    for (const { configId, currentValue } of shown) {
+      const control = this.#controls.get(configId);
+      if (control instanceof HTMLInputElement) control.checked = currentValue === true;
+      else if (control) control.value = currentValue;
+    }
+  }
+
+  /** @param {ConfigOption[]} options */
+  #replaceOptions(options) {
+    this.#controls.clear();
+    fill(this.#options, options.map((option) => {
       const name = line(option.name, 60);
       if (option.type === "boolean") {
         const box = h("input", { type: "checkbox", onchange: () => this.host.choose(option, box.checked) });
-        box.checked = option.currentValue === true;
+        this.#controls.set(option.configId, box);
         return h("label", { class: "option check", title: line(option.description ?? "", 300) }, box, h("span", null, name));
       }
       const one = (/** @type {any} */ value) => h("option", { value: value.value }, line(value.name, 60));
       const select = h("select", { "aria-label": name, onchange: () => this.host.choose(option, select.value) },
         (option.options ?? []).map((entry) => (Array.isArray(entry.options) ? h("optgroup", { label: line(entry.name, 60) }, entry.options.map(one)) : one(entry))));
-      select.value = option.currentValue;
+      this.#controls.set(option.configId, select);
       return h("label", { class: "option", title: line(option.description ?? name, 300) }, select);
     }));
   }

@@ -9,9 +9,16 @@ export const PAGE_CLIENT = "acpx-page";
 const SLICE_MS = 8;
 const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 10_000;
-/** After this much silence a connection is asked whether it still works when the page wakes up. */
-const PROBE_AFTER_MS = 15_000;
+/** After this much silence the host is asked whether the connection still works: while the page is visible, and when it wakes up. */
+const PROBE_AFTER_MS = 30_000;
+const PROBE_AFTER_WAKING_MS = 15_000;
 const PROBE_WAIT_MS = 4_000;
+/** How often the silence is measured. */
+const PROBE_EVERY_MS = 5_000;
+/** How long `/session` may take, and then the connection with its `initialize`. */
+const START_WAIT_MS = 15_000;
+/** The close code of a server that received a longer message than it accepts. */
+const TOO_LONG = 1009;
 
 export class ConnectionLost extends Error {
   constructor() {
@@ -34,15 +41,26 @@ export class HostError extends Error {
   }
 }
 
-/** @typedef {"connecting" | "online" | "lost" | "unreachable" | "signed-out"} ConnectionState */
+/** @typedef {"connecting" | "online" | "lost" | "unreachable" | "signed-out" | "refused"} ConnectionState */
+
+/**
+ * Why the server refused a request, such as `user` or `host`.
+ * @param {Response} answer
+ * @returns {Promise<string>}
+ */
+export async function refusalOf(answer) {
+  return String((await answer.json().catch(() => null))?.error ?? "");
+}
 
 export class Connection {
   /** @type {WebSocket | null} */ #socket = null;
-  /** @type {Map<number, { resolve: (value: any) => void, reject: (error: Error) => void }>} */ #waiting = new Map();
+  /** @type {Map<number, { resolve: (value: any) => void, reject: (error: Error) => void, length: number }>} */ #waiting = new Map();
   #nextId = 1;
   #attempt = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #heardAt = 0;
+  #probing = false;
+  /** What was left to be sent when the silence was last measured. */ #unsent = 0;
   /** @type {string[]} */ #inbox = [];
   #next = 0;
   #draining = false;
@@ -50,6 +68,7 @@ export class Connection {
   /** @type {ConnectionState} */ state = "connecting";
   /** The answer to `GET /session`. @type {{ version: string, scope: string, device?: string } | null} */ session = null;
   /** The answer to `initialize`. @type {any} */ host = null;
+  /** Why the server refuses this browser, in the state `refused`. */ refusal = "";
   /** @type {(state: ConnectionState) => void} */ onstate = () => {};
   /** @type {(method: string, params: any) => void} */ onnotification = () => {};
 
@@ -58,6 +77,7 @@ export class Connection {
     addEventListener("online", () => this.wake());
     addEventListener("pageshow", () => this.wake());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.wake());
+    setInterval(() => document.visibilityState === "visible" && this.#probe(PROBE_AFTER_MS), PROBE_EVERY_MS);
   }
 
   /** Looks up whether this browser is signed in, and connects if it is. */
@@ -65,11 +85,15 @@ export class Connection {
     clearTimeout(this.#timer);
     let answer;
     try {
-      answer = await fetch("/session", { credentials: "same-origin", cache: "no-store" });
+      answer = await fetch("/session", { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(START_WAIT_MS) });
     } catch {
       return this.#retry("unreachable");
     }
-    if (answer.status === 401 || answer.status === 403) return this.#become("signed-out");
+    if (answer.status === 401) return this.#become("signed-out");
+    if (answer.status === 403) {
+      this.refusal = await refusalOf(answer);
+      return this.#become("refused");
+    }
     if (!answer.ok) return this.#retry("unreachable");
     this.session = await answer.json().catch(() => null);
     this.#open();
@@ -80,18 +104,32 @@ export class Connection {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/acp`, ["acp.v1"]);
     this.#socket = socket;
-    socket.onopen = () => this.#initialize(socket);
+    const lost = () => {
+      if (this.#socket !== socket) return;
+      this.#drop();
+      this.#retry("lost");
+    };
+    const late = setTimeout(lost, START_WAIT_MS);
+    socket.onopen = () => this.#initialize(socket).then((worked) => (worked ? clearTimeout(late) : lost()));
     socket.onmessage = ({ data }) => {
       if (this.#socket !== socket) return;
       this.#heardAt = Date.now();
       this.#inbox.push(data);
       this.#schedule();
     };
-    socket.onclose = () => {
-      if (this.#socket !== socket) return;
-      this.#drop();
-      this.#retry("lost");
+    socket.onclose = ({ code }) => {
+      clearTimeout(late);
+      if (this.#socket === socket && code === TOO_LONG) this.#refuseLongest();
+      lost();
     };
+  }
+
+  /** Fails the longest request, which the server did not accept: sending it again would end the next connection too. */
+  #refuseLongest() {
+    const [longest] = [...this.#waiting].sort(([, a], [, b]) => b.length - a.length);
+    if (!longest) return;
+    this.#waiting.delete(longest[0]);
+    longest[1].reject(new HostError({ message: "It is longer than acpx accepts" }));
   }
 
   /** @param {WebSocket} socket */
@@ -104,11 +142,12 @@ export class Connection {
         _meta: { acpx: { seq: true } },
       });
     } catch {
-      socket.close();
-      return;
+      return false;
     }
+    if (this.#socket !== socket) return false;
     this.#attempt = 0;
     this.#become("online");
+    return true;
   }
 
   /** @param {ConnectionState} state */
@@ -142,16 +181,30 @@ export class Connection {
     if (this.state === "lost" || this.state === "unreachable") {
       this.#attempt = 0;
       this.start();
-    } else if (this.state === "online" && Date.now() - this.#heardAt > PROBE_AFTER_MS) {
-      const socket = this.#socket;
-      const late = setTimeout(() => {
-        if (this.#socket !== socket) return;
-        this.#drop();
-        this.#attempt = 0;
-        this.#retry("lost");
-      }, PROBE_WAIT_MS);
-      this.request("_acpx/pending", {}).catch(() => {}).finally(() => clearTimeout(late));
+    } else {
+      this.#probe(PROBE_AFTER_WAKING_MS);
     }
+  }
+
+  /** Asks the host for an answer if nothing was received for a while; without one the connection is lost. @param {number} silence */
+  #probe(silence) {
+    const socket = this.#socket;
+    if (!socket || this.state !== "online" || this.#probing || Date.now() - this.#heardAt <= silence) return;
+    // An upload that advances shows that the connection works.
+    const unsent = socket.bufferedAmount, advances = unsent < this.#unsent;
+    this.#unsent = unsent;
+    if (advances) return;
+    this.#probing = true;
+    const late = setTimeout(() => {
+      if (this.#socket !== socket || socket.bufferedAmount < unsent) return;
+      this.#drop();
+      this.#attempt = 0;
+      this.#retry("lost");
+    }, PROBE_WAIT_MS);
+    this.request("_acpx/pending", {}).catch(() => {}).finally(() => {
+      clearTimeout(late);
+      this.#probing = false;
+    });
   }
 
   /** Closes the connection for good. */
@@ -178,14 +231,20 @@ export class Connection {
   #send(method, params) {
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      this.#write({ jsonrpc: "2.0", id, method, params });
+      const text = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+      this.#waiting.set(id, { resolve, reject, length: text.length });
+      this.#write(text);
     });
   }
 
-  /** @param {any} message */
-  #write(message) {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  /** @param {string} text */
+  #write(text) {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
+  }
+
+  /** @param {number} id @param {number} code @param {string} message */
+  #writeError(id, code, message) {
+    this.#write(JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } }));
   }
 
   #schedule() {
@@ -221,7 +280,7 @@ export class Connection {
     } else if (message.id === undefined) {
       this.#notified(message.method, message.params ?? {});
     } else if (message.method !== "session/request_permission" && message.method !== "elicitation/create") {
-      this.#write({ jsonrpc: "2.0", id: message.id, error: { code: -32601, message: "Method not found" } });
+      this.#writeError(message.id, -32601, "Method not found");
     }
     // Permission requests and forms stay open: the page shows what `_acpx/pending` lists and answers with
     // `_acpx/answer`, so that one request is one card in every view. The host then withdraws the request.
@@ -233,7 +292,7 @@ export class Connection {
    */
   #notified(method, params) {
     if (method === "$/cancel_request") {
-      this.#write({ jsonrpc: "2.0", id: params.requestId, error: { code: -32800, message: "Request cancelled" } });
+      this.#writeError(params.requestId, -32800, "Request cancelled");
     } else {
       this.onnotification(method, params);
     }

@@ -1,9 +1,10 @@
 // The model of one conversation: updates of version 2 in, items of the virtual list out.
 //
 // Each event counts once, whatever connection or page of the history it came with. Items are found again by the ids of
-// messages, tool calls, plans and compactions; only `rev` of what changed rises.
+// messages, tool calls, plans and compactions; only `rev` of what changed rises. `items` is another array if something
+// but its end has changed. `trim` bounds what is kept of a long conversation.
 
-import { arrayOf, fromBase64, plainOutput } from "./text.js";
+import { arrayOf, duration, fromBase64 } from "./text.js";
 
 /** @typedef {import("../types").Item} Item */
 /** @typedef {import("../types").UpdateParams} UpdateParams */
@@ -12,12 +13,20 @@ import { arrayOf, fromBase64, plainOutput } from "./text.js";
 const PART = 3_000;
 /** A longer line is cut, so that none is searched or rendered as a whole. */
 const LONGEST_LINE = 16_000;
-/** Output of a terminal or a tool call that is kept. */
-const OUTPUT = 400_000;
+/** Text of a terminal or of a part of a tool call that is kept. */
+const OUTPUT = 100_000;
+/** The same of earlier tool calls, after `trim`. */
+const EARLIER_OUTPUT = 4_000;
+/** How many tool calls at the end are kept as they are. */
+const WHOLE_CALLS = 50;
+/** How many items, and about how many characters, `trim` leaves. */
+const KEPT_ITEMS = 5_000;
+const KEPT_CHARACTERS = 20_000_000;
 const FINISHED = ["completed", "failed", "cancelled"];
 
 /** @type {Record<string, { text: string, tone: "quiet" | "info" | "warning" | "error" }>} */
 const STOPS = {
+  end_turn: { text: "Turn ended", tone: "quiet" },
   cancelled: { text: "Cancelled", tone: "info" },
   refusal: { text: "The agent refused to continue", tone: "warning" },
   max_tokens: { text: "Stopped at the token limit", tone: "warning" },
@@ -241,7 +250,7 @@ export class Conversation {
     before.last = true;
     before.rev += 1;
     if (this.items[this.items.length - 1] === before) this.items.push(item);
-    else this.items.splice(this.items.indexOf(before) + 1, 0, item);
+    else this.items = this.items.toSpliced(this.items.indexOf(before) + 1, 0, item);
     return item;
   }
 
@@ -299,8 +308,9 @@ export class Conversation {
     for (const name of ["title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput"]) {
       if (update[name] !== undefined) tool[name] = update[name];
     }
-    if (Array.isArray(tool.content)) tool.content = [...tool.content];
     if (Array.isArray(meta.leftOut)) tool.leftOut = meta.leftOut;
+    if (Array.isArray(tool.content)) tool.content = [...tool.content];
+    shorten(tool, OUTPUT);
     for (const content of arrayOf(update.content)) {
       if (content?.type === "terminal") this.#toolOfTerminal.set(content.terminalId, item);
     }
@@ -323,6 +333,7 @@ export class Conversation {
       content[content.length - 1] = { ...last, content: { ...last.content, text: latest(`${last.content.text ?? ""}${added.content.text ?? ""}`) } };
     } else {
       content.push(added);
+      shorten(tool, OUTPUT);
     }
     if (added?.type === "terminal") this.#toolOfTerminal.set(added.terminalId, item);
     this.#touch(item, meta);
@@ -390,29 +401,138 @@ export class Conversation {
       if (meta.requestId) this.running.requestId = meta.requestId;
       return;
     }
-    const ran = this.running !== null;
+    const { running } = this;
     this.running = null;
     const last = this.items[this.items.length - 1];
     if (last) this.#finish(last);
     const stop = STOPS[update.stopReason];
-    if (!stop || !(ran || meta.seq > 0)) return;
+    if (!stop || !(running || meta.seq > 0)) return;
     const error = update.error;
     const detail = error ? error.data?.details ?? error.data?.acpx?.message ?? error.message : meta.limit?.message;
-    this.#mark(`e:${meta.seq || `x${this.#marks}`}`, { ...stop, detail: typeof detail === "string" ? detail : undefined }, meta);
-  }
-
-  /** Everything that the tool calls of the conversation say about a terminal, as plain text. @param {string} id */
-  terminalOutput(id) {
-    return plainOutput(this.terminals.get(id)?.output ?? "");
+    const took = running ? Date.parse(meta.at) - running.since : 0;
+    const text = took >= 1000 ? `${stop.text} after ${duration(took)}` : stop.text;
+    this.#mark(`e:${meta.seq || `x${this.#marks}`}`, { ...stop, text, detail: typeof detail === "string" ? detail : undefined }, meta);
   }
 
   /**
-   * The index of the first item that stands for an event or a later one.
+   * Adds a mark that only this page knows.
+   * @param {NonNullable<Item["mark"]>} mark
+   */
+  note(mark) {
+    this.#mark(`l:${this.#marks}`, mark, { seq: 0, at: new Date().toISOString() });
+  }
+
+  /**
+   * Bounds what is kept: shortens earlier tool calls, and drops the oldest items. They come back as older turns.
+   */
+  trim() {
+    let calls = 0;
+    for (let at = this.items.length - 1; at >= 0; at -= 1) {
+      const item = this.items[at];
+      if (!item.tool || (calls += 1) <= WHOLE_CALLS) continue;
+      if (item.shortened === item.rev) break;
+      if (!FINISHED.includes(item.tool.status ?? "")) continue;
+      shorten(item.tool, EARLIER_OUTPUT);
+      for (const { terminalId } of arrayOf(item.tool.content)) {
+        const terminal = this.terminals.get(terminalId);
+        if (terminal) terminal.output = headAndTail(terminal.output, EARLIER_OUTPUT);
+      }
+      item.shortened = item.rev += 1;
+    }
+    this.#drop(this.#cut());
+  }
+
+  /** The first item that is kept: no earlier item has a later event, because older turns end at its event. */
+  #cut() {
+    let characters = 0, least = this.items.length;
+    while (least > 0 && this.items.length - least < KEPT_ITEMS && characters < KEPT_CHARACTERS) characters += lengthOf(this.items[least -= 1], KEPT_CHARACTERS);
+    let last = 0, cut = 0;
+    for (const [at, { seq, lastSeq }] of this.items.entries()) {
+      if (at > least) break;
+      if (seq > last) cut = at;
+      last = Math.max(last, lastSeq);
+    }
+    return cut;
+  }
+
+  /** Drops items at the beginning. @param {number} amount */
+  #drop(amount) {
+    if (amount === 0) return;
+    for (const { key } of this.items.slice(0, amount)) this.#byKey.delete(key);
+    this.items = this.items.slice(amount);
+    // A part of a message or an earlier use of an id may be left.
+    for (const item of this.items) {
+      const same = this.#byKey.get(item.key);
+      if (!same) this.#byKey.set(item.key, this.items.filter(({ key }) => key === item.key));
+    }
+    const kept = new Set(this.items);
+    for (const [id, item] of this.#toolOfTerminal) {
+      if (kept.has(item)) continue;
+      this.#toolOfTerminal.delete(id);
+      this.terminals.delete(id);
+    }
+    this.from = this.items[0].seq;
+    this.more = true;
+  }
+
+  /**
+   * The index of the item of an event: the one that ends with it, or else the last one that includes it, or else the first
+   * later one.
    * @param {number} seq
    */
   indexOf(seq) {
-    return this.items.findIndex((item) => item.lastSeq >= seq);
+    const exact = this.items.findIndex((item) => item.lastSeq === seq);
+    if (exact >= 0) return exact;
+    const around = this.items.findLastIndex((item) => item.seq <= seq && seq <= item.lastSeq);
+    return around >= 0 ? around : this.items.findIndex((item) => item.lastSeq > seq);
   }
+}
+
+/**
+ * The number of characters in a value, as far as it is below a bound.
+ * @param {any} value
+ * @param {number} most
+ * @returns {number}
+ */
+function lengthOf(value, most) {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 8;
+  let sum = 16;
+  for (const name in value) {
+    sum += name.length + lengthOf(value[name], most - sum);
+    if (sum > most) break;
+  }
+  return sum;
+}
+
+/**
+ * A long text without its middle.
+ * @param {string} text
+ * @param {number} most
+ */
+function headAndTail(text, most) {
+  return text.length > most ? `${text.slice(0, most / 2)}\n… ${text.length - most} characters are left out …\n${text.slice(-most / 2)}` : text;
+}
+
+/**
+ * Bounds what is kept of a tool call: the middle of long texts, and other long parts as a whole, which `leftOut` names.
+ * @param {import("../types").ToolCall} tool
+ * @param {number} most
+ */
+function shorten(tool, most) {
+  /** @type {string[]} */
+  const leftOut = [];
+  for (const name of /** @type {const} */ (["rawInput", "rawOutput"])) {
+    if (lengthOf(tool[name], most) <= most) continue;
+    if (typeof tool[name] === "string") tool[name] = headAndTail(tool[name], most);
+    else leftOut.push(name), (tool[name] = undefined);
+  }
+  if (lengthOf(tool.content, most) > most) {
+    tool.content = arrayOf(tool.content).map((part) => (typeof part?.content?.text === "string" ? { ...part, content: { ...part.content, text: headAndTail(part.content.text, most) } } : part));
+  }
+  // Diffs and images may be longer than texts.
+  if (lengthOf(tool.content, 20 * most) > 20 * most) leftOut.push("content"), (tool.content = []);
+  if (leftOut.length > 0) tool.leftOut = [...new Set([...arrayOf(tool.leftOut), ...leftOut])];
 }
 
 /**

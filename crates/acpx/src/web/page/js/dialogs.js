@@ -82,8 +82,16 @@ export function toast(text, action, ms = 5000) {
 }
 
 /**
+ * The options that the dialog of a new session offers.
+ * @param {import("../types").ConfigOption[]} options
+ */
+export function choosable(options) {
+  return options.filter(({ type, options: values }) => type === "select" && values?.every(({ value }) => value !== undefined)).slice(0, 4);
+}
+
+/**
  * Asks for agent, directory, mode and model of a new session.
- * @param {{ agents: { name: string, lastUsed?: boolean }[], directories: { cwd: string, agent?: string }[] }} choices
+ * @param {{ agents: { name: string, lastUsed?: boolean, options?: import("../types").ConfigOption[] }[], directories: { cwd: string, agent?: string }[] }} choices
  * @param {(choice: { agent: string, cwd: string, settings: [string, string][] }) => Promise<void>} create
  */
 export function newSessionDialog({ agents, directories }, create) {
@@ -107,9 +115,9 @@ export function newSessionDialog({ agents, directories }, create) {
   let selects = [];
   const settingsShown = () => {
     /** @type {import("../types").ConfigOption[]} */
-    const known = stored("options")?.[agent.value] ?? [];
+    const known = choosable(agents.find(({ name }) => name === agent.value)?.options ?? stored("options")?.[agent.value] ?? []);
     selects = [];
-    fill(settings, known.map((option) => {
+    fill(settings, known.length === 0 && h("p", { class: "dim" }, "Choose mode and model below the prompt, once the session is open."), known.map((option) => {
       const select = h("select", { "data-option": option.configId }, h("option", { value: "" }, "Default"), (option.options ?? []).map(({ value, name }) => h("option", { value }, line(name, 60))));
       selects.push(select);
       return h("label", { class: "field" }, h("span", { class: "field-label" }, line(option.name, 40)), select);

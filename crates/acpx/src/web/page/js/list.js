@@ -44,6 +44,13 @@ export class SessionListView {
     });
   }
 
+  /** Shows the list without a filter. */
+  clearFilter() {
+    this.#filter.value = "";
+    this.#store.filter("");
+    this.setCurrent(null);
+  }
+
   focusFilter() {
     this.#filter.focus();
     this.#filter.select();

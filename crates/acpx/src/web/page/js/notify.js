@@ -13,16 +13,25 @@ export function notificationsWanted() {
   return "Notification" in globalThis && Notification.permission === "granted" && stored("notify") === true;
 }
 
-/** Turns notifications on or off; false if the browser does not allow them. */
+/** Turns notifications on or off; false if the browser does not allow them. Some allow them in service workers only. */
 export async function toggleNotifications() {
   if (notificationsWanted()) {
     store("notify", null);
     return true;
   }
   if (!("Notification" in globalThis)) return false;
-  const granted = (await Notification.requestPermission()) === "granted";
-  store("notify", granted ? true : null);
-  return granted;
+  const works = (await Notification.requestPermission()) === "granted" && isConstructible();
+  store("notify", works ? true : null);
+  return works;
+}
+
+function isConstructible() {
+  try {
+    new Notification("acpx", { tag: "acpx", silent: true }).close();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -32,7 +41,6 @@ export async function toggleNotifications() {
  * @param {string} address
  */
 function notify(title, body, tag, address) {
-  if (!notificationsWanted() || document.visibilityState === "visible") return;
   try {
     const notification = new Notification(title, { body, tag, icon: "/icon.svg" });
     notification.onclick = () => {
@@ -41,20 +49,33 @@ function notify(title, body, tag, address) {
       notification.close();
     };
   } catch {
-    // Some browsers allow notifications in service workers only.
+    // The browser has withdrawn it.
+    store("notify", null);
   }
+}
+
+/** Whether notifications appear: they are on, and the page is hidden. */
+export function notifies() {
+  return notificationsWanted() && document.visibilityState !== "visible";
 }
 
 /** @param {import("../types").PendingRequest[]} requests */
 export function notifyRequests(requests) {
+  if (!notifies()) return;
   for (const request of requests.slice(0, MOST)) {
     notify(`${line(request.agent, 40)} asks`, `${folder(request.cwd)}: ${line(requestTitle(request), 120)}`, request.questionId, `#/s/${encodeURIComponent(request.acpxRecordId)}`);
   }
 }
 
-/** @param {import("../types").Row} row */
-export function notifyTurnEnded(row) {
-  notify(`${line(row.agent, 40)} has finished`, `${folder(row.cwd)}: ${line(row.title ?? row.name ?? "", 120)}`, `turn:${row.acpxRecordId}`, `#/s/${encodeURIComponent(row.acpxRecordId)}`);
+/** How a turn ended, in the words of a notification; other stop reasons are those of a finished turn. @type {Record<string, string>} */
+const OUTCOMES = { cancelled: "was cancelled", refusal: "refused to continue", max_tokens: "stopped at the token limit", max_turn_requests: "stopped at the limit of requests", error: "has failed" };
+
+/**
+ * @param {import("../types").Row} row
+ * @param {string | undefined} stopReason
+ */
+export function notifyTurnEnded(row, stopReason) {
+  notify(`${line(row.agent, 40)} ${OUTCOMES[stopReason ?? ""] ?? "has finished"}`, `${folder(row.cwd)}: ${line(row.title ?? row.name ?? "", 120)}`, `turn:${row.acpxRecordId}`, `#/s/${encodeURIComponent(row.acpxRecordId)}`);
 }
 
 /**

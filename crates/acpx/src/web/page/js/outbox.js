@@ -7,6 +7,9 @@ import { ConnectionLost } from "./connection.js";
 
 /** @typedef {{ requestId: string, record: string, blocks: any[], text: string, sentAt: number }} OutgoingPrompt */
 
+/** A prompt that could not be sent for longer is not sent without asking. */
+const EXPIRES_MS = 86_400_000;
+
 /** @param {string} requestId */
 const keyOf = (requestId) => `outbox:${requestId}`;
 
@@ -74,6 +77,19 @@ export class Outbox {
 
   /** The connection is new: nothing is out on it. */
   reconnected() {
+    this.#sent.clear();
+  }
+
+  /** Removes the prompts that are too old to be sent, and gives them. */
+  takeExpired() {
+    const expired = [...this.#prompts.values()].flat().filter(({ sentAt }) => !(Date.now() - sentAt < EXPIRES_MS));
+    for (const { requestId } of expired) this.remove(requestId);
+    return expired;
+  }
+
+  /** Forgets every prompt. */
+  forget() {
+    this.#prompts.clear();
     this.#sent.clear();
   }
 

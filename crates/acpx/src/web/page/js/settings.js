@@ -1,5 +1,13 @@
-// What this browser keeps for itself: theme, drafts, prompts that are on their way. Nothing of it is a secret, and
-// everything works without storage.
+// What this browser keeps for itself: settings, and the user's drafts, prompts that are on their way and new sessions,
+// which are removed with the sign-out. Everything works without storage.
+
+/** What stays when the browser is signed out. */
+const SETTINGS = ["theme", "letters", "notify"];
+
+/** Removes everything but the settings. */
+export function forgetContent() {
+  for (const key of storedKeys("")) if (!SETTINGS.includes(key)) store(key, null);
+}
 
 /**
  * @param {string} key

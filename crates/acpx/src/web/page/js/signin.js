@@ -1,5 +1,6 @@
 // Signing in: exchanges the one-time code of the address for a cookie, and says how to get a new code.
 
+import { refusalOf } from "./connection.js";
 import { byId, fill, h } from "./dom.js";
 
 /** The one-time code in the address. Routes have a slash, codes have none. */
@@ -8,20 +9,39 @@ export function codeInAddress() {
   return code !== "" && !code.includes("/") ? code : null;
 }
 
-/** Removes the code from the address and from the history. */
+/** What the tab was to show before it had to sign in. */
+const WANTED = "acpx:wanted";
+
+/** Keeps the address, so that signing in leads there, also with a link that is opened in this tab. */
+function keepAddress() {
+  try {
+    if (location.hash.startsWith("#/s/")) sessionStorage.setItem(WANTED, location.hash);
+  } catch {
+    // Without storage signing in leads to the list.
+  }
+}
+
+/** Removes the code from the address and from the history: the address is what was wanted before, or the list. */
 export function forgetCode() {
-  history.replaceState(null, "", "#/");
+  let wanted = null;
+  try {
+    wanted = sessionStorage.getItem(WANTED);
+    sessionStorage.removeItem(WANTED);
+  } catch {
+    // The list, then.
+  }
+  if (codeInAddress() || wanted) history.replaceState(null, "", wanted ?? "#/");
 }
 
 /**
  * @param {string} code
- * @returns {Promise<"in" | "code" | "often" | "user" | "unreachable">}
+ * @returns {Promise<string>} "in", or the reason for `showSignIn`
  */
 export async function redeem(code) {
   try {
     const answer = await fetch("/login", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code, name: deviceName() }) });
     if (answer.ok) return "in";
-    if (answer.status === 403) return "user";
+    if (answer.status === 403) return refusalOf(answer);
     return answer.status === 429 ? "often" : "code";
   } catch {
     return "unreachable";
@@ -46,6 +66,9 @@ const REASONS = {
   code: ["This link does not work any more", "Each link works once, for 60 seconds."],
   often: ["Too many attempts", "Use a new link."],
   user: ["This acpx is not yours", "It belongs to another user of its machine, or the proxy in between runs as another user."],
+  host: ["This address is not that of acpx", "The server accepts its own addresses and the name given by --public-url."],
+  origin: ["This address is not that of acpx", "The server accepts its own addresses and the name given by --public-url."],
+  site: ["Another site opened this page", "Open the page from the address bar, or by its link."],
   unreachable: ["acpx is not running", "The page cannot reach its server. It tries again by itself."],
 };
 
@@ -55,6 +78,7 @@ const REASONS = {
  * @param {(code: string) => void} submit
  */
 export function showSignIn(reason, submit) {
+  if (reason !== "unreachable") keepAddress();
   const [title, text] = REASONS[reason] ?? REASONS["signed-out"];
   const input = h("input", { type: "text", id: "code", autocomplete: "one-time-code", spellcheck: "false", autocapitalize: "off", required: true });
   fill(byId("signin"), h("div", { class: "signin-card" },

@@ -58,6 +58,15 @@ export function fromBase64(data) {
 const MINUTE = 60_000;
 
 /**
+ * A span of time in whole seconds.
+ * @param {number} ms
+ */
+export function duration(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/**
  * How long ago a time was, in one short word.
  * @param {string | undefined} at
  * @param {number} [now]

@@ -3,13 +3,14 @@
 
 import { byId, fill, h, icon, iconButton } from "./dom.js";
 import { Composer } from "./composer.js";
-import { ConnectionLost } from "./connection.js";
+import { choosable } from "./dialogs.js";
+import { ConnectionLost, HostError } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { ItemView } from "./items.js";
 import { RequestCards } from "./requests.js";
 import { store, stored } from "./settings.js";
 import { titleOf } from "./sessions.js";
-import { count, line, price, shortPath, visible } from "./text.js";
+import { clock, count, duration, line, price, shortPath, visible } from "./text.js";
 import { VirtualList } from "./virtual.js";
 
 /** @typedef {import("../types").Item} Item */
@@ -17,6 +18,10 @@ import { VirtualList } from "./virtual.js";
 
 const TURNS = 20;
 const OUTPUT_BYTES = 65_536;
+/** The error of a session that the host does not have. */
+const UNKNOWN = -32002;
+/** The conversation is trimmed after this many updates, while its end is on the screen. */
+const TRIM_AFTER = 500;
 /** How many pages of the history a link to a message may need. */
 const MOST_PAGES = 200;
 
@@ -39,7 +44,9 @@ export class Thread {
   /** Whether the session is attached to once the list has its row. */
   #awaitsRow = false;
   #opening = 0;
-  #loadingOlder = false;
+  /** @type {Promise<void> | null} */ #loadingOlder = null;
+  /** Whether older turns could not be loaded, until you scroll or the connection is there again. */ #olderFailed = false;
+  #untrimmed = 0;
   /** @type {import("../types").QueuedPrompt[]} */ #queued = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #queueTimer;
   /** @type {ReturnType<typeof setInterval> | undefined} */ #clock;
@@ -85,12 +92,18 @@ export class Thread {
         h("div", { class: "thread-name" }, this.#title, this.#sub), menu),
       h("div", { class: "log-frame" }, this.#log, this.#empty, this.#jump),
       h("div", { class: "dock" }, this.#problem, this.#status, this.#requests, this.#composer.element));
+    for (const kind of ["scroll", "wheel", "touchmove"]) {
+      this.#log.addEventListener(kind, () => {
+        if (this.#olderFailed) this.#list.invalidate();
+        this.#olderFailed = false;
+      }, { passive: true });
+    }
     this.#list = new VirtualList(this.#log, {
       items: () => this.#conversation.items,
       estimate: (item) => this.#view.estimate(item),
       render: (item, node) => this.#view.render(item, node),
       revision: (item) => item.rev,
-      onstart: () => this.#older(),
+      onstart: () => this.#olderFailed || void this.#older(),
       onfollow: (following) => { this.#jump.hidden = following; },
     }, true);
   }
@@ -129,7 +142,23 @@ export class Thread {
     this.#awaitsRow = false;
     this.#showProblem("");
     this.#queued = [];
-    this.#loadingOlder = false;
+    this.#loadingOlder = null;
+    this.#olderFailed = false;
+    this.#untrimmed = 0;
+  }
+
+  /** Forgets the session and all drafts: nothing of them stays on the screen. */
+  forget() {
+    this.leave();
+    fill(this.#title);
+    fill(this.#sub);
+    delete this.#sub.dataset.shown;
+    this.#queued = [];
+    this.#showProblem("");
+    this.#showEmpty("");
+    this.#showStatus(null);
+    this.#cards.show(this.#requests, []);
+    this.#composer.forget();
   }
 
   /** Leaves the session; its conversation is read again when it is opened. */
@@ -160,6 +189,8 @@ export class Thread {
       await this.#attach();
     } catch (error) {
       if (opening !== this.#opening || error instanceof ConnectionLost) return;
+      // Its row may be one that only this browser kept.
+      if (error instanceof HostError && error.number === UNKNOWN && this.record) this.host.sessions.changed({ removed: [this.record] });
       this.#showEmpty("");
       this.#showProblem(conversation.lastSeq === 0 ? "The conversation could not be loaded" : "The session is not followed", error);
     }
@@ -205,6 +236,7 @@ export class Thread {
   /** The connection is there again. */
   async online() {
     this.#attached = false;
+    this.#olderFailed = false;
     if (!this.record) return;
     this.#showProblem("");
     if (this.#conversation.lastSeq === 0) return this.#load(++this.#opening);
@@ -229,19 +261,25 @@ export class Thread {
     await this.online();
   }
 
-  /** Loads the turns before the first one. */
+  /** Loads the turns before the first one, one page at a time. */
   async #older() {
-    if (this.#loadingOlder || !this.#conversation.more || this.#conversation.from === null) return;
-    this.#loadingOlder = true;
     const conversation = this.#conversation;
+    if (!conversation.more || conversation.from === null) return;
+    const loading = (this.#loadingOlder ??= this.#prependOlder());
+    await loading;
+    if (this.#loadingOlder === loading) this.#loadingOlder = null;
+    if (conversation === this.#conversation) this.#list.invalidate();
+  }
+
+  async #prependOlder() {
+    const conversation = this.#conversation, before = conversation.from;
     try {
       const page = await this.#history();
-      if (conversation === this.#conversation) conversation.prepend(page.updates ?? [], page.from ?? 0, page.more === true);
+      // The page does not fit if the conversation was trimmed in between.
+      if (conversation === this.#conversation && conversation.from === before) conversation.prepend(page.updates ?? [], page.from ?? 0, page.more === true);
     } catch {
-      // It is tried again with the next scrolling.
+      if (conversation === this.#conversation) this.#olderFailed = true;
     }
-    this.#loadingOlder = false;
-    this.#list.invalidate();
   }
 
   /**
@@ -250,7 +288,7 @@ export class Thread {
    * @param {number} opening
    */
   async #reveal(seq, opening) {
-    for (let pages = 0; pages < MOST_PAGES && opening === this.#opening && this.#conversation.more && (this.#conversation.from ?? 0) > seq; pages += 1) {
+    for (let pages = 0; pages < MOST_PAGES && opening === this.#opening && !this.#olderFailed && this.#conversation.more && (this.#conversation.from ?? 0) > seq; pages += 1) {
       await this.#older();
     }
     const item = this.#conversation.items[this.#conversation.indexOf(seq)];
@@ -267,6 +305,11 @@ export class Thread {
   received(params) {
     if (params.sessionId !== this.record) return;
     this.#conversation.apply(params);
+    this.#untrimmed += 1;
+    if (this.#untrimmed >= TRIM_AFTER && this.#list.following) {
+      this.#untrimmed = 0;
+      this.#conversation.trim();
+    }
     this.update();
   }
 
@@ -302,7 +345,7 @@ export class Thread {
     if (this.#shownOptions !== options) {
       this.#shownOptions = options;
       this.#composer.setOptions(options);
-      if (row && options.length) store("options", { ...(stored("options") ?? {}), [row.agent]: options.filter(({ type, options: values }) => type === "select" && values?.every(({ value }) => value !== undefined)).slice(0, 4) });
+      if (row && options.length) store("options", { ...(stored("options") ?? {}), [row.agent]: choosable(options) });
     }
     this.#showQueue();
     this.#cards.show(this.#requests, this.host.requests.of(this.record));
@@ -321,8 +364,8 @@ export class Thread {
   #showStatus(since) {
     const show = () => {
       if (since === null) return;
-      const seconds = Math.max(0, Math.floor((Date.now() - since) / 1000));
-      fill(this.#status, h("span", { class: "pulse" }), h("span", null, `Working${seconds > 2 ? ` · ${seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`}` : ""}`));
+      const took = Date.now() - since;
+      fill(this.#status, h("span", { class: "pulse" }), h("span", null, `Working${took >= 3000 ? ` · ${duration(took)}` : ""}`));
     };
     this.#status.hidden = since === null;
     if (since === null) {
@@ -352,6 +395,8 @@ export class Thread {
     if (this.host.connection.state !== "online") return this.host.toast("There is no connection. The prompt is sent when it is back.");
     try {
       if (!this.#attached) await this.#attach();
+      if (this.#awaitsRow && this.host.sessions.complete) throw new Error("The session is not there any more");
+      if (!this.#attached) return;
       this.host.outbox.flush(record);
       this.#readQueue();
     } catch (error) {
@@ -368,8 +413,18 @@ export class Thread {
    */
   failed({ record, blocks, text }, error) {
     this.#composer.restore(record, blocks, text);
+    if (record === this.record) {
+      this.#conversation.note({ text: "A prompt was not accepted", detail: error.message, tone: "error" });
+      this.update();
+    }
     const open = record === this.record ? undefined : { label: "Open", run: () => { location.hash = `#/s/${encodeURIComponent(record)}`; } };
     this.host.toast(`A prompt was not accepted, so it is a draft again: ${error.message}`, open, Infinity);
+  }
+
+  /** Makes a prompt that is too old to be sent the draft of its session. @param {import("./outbox.js").OutgoingPrompt} prompt */
+  expired({ record, blocks, text, sentAt }) {
+    this.#composer.restore(record, blocks, text);
+    this.host.toast(`A prompt of ${clock(new Date(sentAt).toISOString())} was not sent, so it is a draft again.`, undefined, Infinity);
   }
 
   /** Cancels the running turn, of any client. */
