@@ -155,6 +155,81 @@ fn page_makes_a_refused_prompt_a_draft_again() {
 }
 
 #[test]
+fn page_refuses_prompts_and_messages_that_are_too_long() {
+    demo("too_long");
+}
+
+#[test]
+fn page_shows_the_mode_that_the_agent_has() {
+    demo("options");
+}
+
+#[test]
+fn page_asks_for_older_turns_again_only_when_you_scroll() {
+    demo("older_fails");
+}
+
+#[test]
+fn page_notices_a_connection_that_is_silent() {
+    demo("silence");
+}
+
+#[test]
+fn page_keeps_a_session_without_a_prompt_over_a_reload() {
+    demo("unprompted");
+}
+
+#[test]
+fn page_keeps_nothing_of_sessions_after_a_sign_out_or_revocation() {
+    demo("signed_out");
+}
+
+#[test]
+fn page_explains_what_its_server_refuses() {
+    demo("refusals");
+}
+
+#[test]
+fn page_notifies_of_ended_turns_with_their_outcome() {
+    demo("notifications");
+}
+
+#[test]
+fn page_lists_filters_and_scrolls_5000_sessions() {
+    demo("many_sessions");
+}
+
+#[test]
+fn page_stays_responsive_and_small_with_100000_tool_calls() {
+    demo("many_calls");
+}
+
+#[test]
+fn page_scrolls_over_50000_messages() {
+    demo("many_events");
+}
+
+#[test]
+fn page_finds_destructive_commands_in_linear_time() {
+    demo("long_commands");
+}
+
+#[test]
+fn page_shows_images_marks_and_commands_of_an_agent() {
+    demo("content");
+}
+
+#[test]
+fn page_sends_a_pasted_image_and_a_dropped_file() {
+    demo("attachments");
+}
+
+#[test]
+fn page_continues_when_its_server_is_there_again() {
+    demo("server_gone");
+}
+
+#[test]
 fn page_loads_older_turns_and_opens_a_link_to_a_message() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);

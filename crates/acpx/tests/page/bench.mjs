@@ -41,19 +41,14 @@ async function latency() {
 
 await tab.click("a.row");
 await shows(tab, "You said: hello");
-const memory = async () => {
-  const client = await tab.context().newCDPSession(tab);
-  await client.send("HeapProfiler.collectGarbage");
-  return (await client.send("Runtime.getHeapUsage")).usedSize / 1e6;
-};
 const idle = await latency();
-const before = await memory();
+const before = await world.memory(tab);
 await prompt(tab, `chunks ${EVENTS}`);
 await shows(tab, `of ${EVENTS}`);
 const busy = await latency();
 await tab.waitForFunction((last) => document.querySelector(".log").textContent.includes(last), `chunk ${EVENTS} of ${EVENTS}`, { timeout: 120_000 });
 rows.push(["input latency while updates arrive, ratio to idle", busy / idle, 2, `${busy.toFixed(1)} ms to ${idle.toFixed(1)} ms`]);
-rows.push([`memory of ${EVENTS.toLocaleString("en")} events, MB`, (await memory()) - before, 20, `${before.toFixed(1)} MB before`]);
+rows.push([`memory of ${EVENTS.toLocaleString("en")} events, MB`, (await world.memory(tab)) - before, 20, `${before.toFixed(1)} MB before`]);
 await world.end();
 
 let missed = false;

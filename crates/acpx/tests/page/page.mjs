@@ -12,7 +12,7 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 /** Failed requests of these kinds are part of what is tested: a lost connection, a wrong code. */
-const EXPECTED = /ERR_CONNECTION|WebSocket connection|status of (401|429|503)/;
+const EXPECTED = /ERR_CONNECTION|WebSocket connection|status of (401|403|429|503)/;
 
 export class World {
   #problems = [];
@@ -67,6 +67,17 @@ export class World {
         const banner = document.getElementById("banner");
         if (banner && !banner.hidden) globalThis.banners.push(banner.textContent);
       }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden"] });
+      // `feed` gives the page an update of the open session, as its connection would.
+      let seq = 1_000_000;
+      globalThis.WebSocket = class extends WebSocket {
+        constructor(address, protocols) {
+          super(address, protocols);
+          globalThis.feed = (update) => {
+            const params = { sessionId: decodeURIComponent(location.hash.split("/")[2]), update, _meta: { acpx: { seq: (seq += 1), at: new Date().toISOString() } } };
+            this.onmessage({ data: JSON.stringify({ jsonrpc: "2.0", method: "session/update", params }) });
+          };
+        }
+      };
       document.addEventListener("securitypolicyviolation", (event) => globalThis.reports.push(`${event.violatedDirective} ${event.blockedURI}`));
     });
     if (address) await tab.goto(address);
@@ -104,6 +115,15 @@ export class World {
     assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ").slice(0, 400)}`), []);
   }
 
+  /** Megabytes of the tab's heap after a collection. */
+  async memory(tab) {
+    const client = await tab.context().newCDPSession(tab);
+    await client.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await client.send("Runtime.getHeapUsage");
+    await client.detach();
+    return usedSize / 1e6;
+  }
+
   async end() {
     await this.browser?.close();
     assert.deepEqual(this.#problems, []);
@@ -124,6 +144,20 @@ export async function shows(tab, text) {
 /** Waits until no conversation shows a state but this one. */
 export async function state(tab, word) {
   await tab.waitForFunction((word) => document.querySelector(".thread-sub .state")?.textContent === word, word);
+}
+
+/** The longest of the next frames, in milliseconds. */
+export function slowestFrame(tab, frames = 30) {
+  return tab.evaluate((frames) => new Promise((done) => {
+    let slowest = 0, amount = 0, last = performance.now();
+    const step = (now) => {
+      slowest = Math.max(slowest, now - last);
+      last = now;
+      if ((amount += 1) > frames) done(slowest);
+      else requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+  }), frames);
 }
 
 /** How often a text is in the conversation. */

@@ -7,9 +7,9 @@
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { prompt, shows, state, times, World } from "./page.mjs";
+import { prompt, shows, slowestFrame, state, times, World } from "./page.mjs";
 
-const scenarios = { first_visit, new_session, streaming, requests, queue, reload, host_lost, clients, phone, keyboard, accessibility, scopes, forms, hostile, history, changes, malformed, long_line, late_row, refused };
+const scenarios = { first_visit, new_session, streaming, requests, queue, reload, host_lost, clients, phone, keyboard, accessibility, scopes, forms, hostile, history, changes, malformed, long_line, late_row, refused, too_long, options, older_fails, silence, unprompted, signed_out, refusals, notifications, many_sessions, many_calls, many_events, long_commands, content, attachments, server_gone };
 
 async function first_visit(world) {
   const context = await world.device();
@@ -265,7 +265,17 @@ async function phone(world) {
     .map((node) => [node.outerHTML.slice(0, 80), node.getBoundingClientRect().width, node.getBoundingClientRect().height])
     .filter(([, width, height]) => width < 43.5 || height < 43.5));
   assert.deepEqual(small, [], "targets under 44 px");
-  await world.axe(tab);
+  for (const colorScheme of ["dark", "light"]) {
+    await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await world.axe(tab);
+    await tab.tap(".back");
+    await tab.tap("#pending");
+    await tab.waitForSelector("#request-sheet .request");
+    await world.axe(tab);
+    await tab.tap("dialog [aria-label='Close']");
+    await tab.tap("a.row");
+    await tab.waitForSelector(".requests .request");
+  }
   await world.check(tab);
   await tab.setViewportSize({ width: 320, height: 640 });
   await world.check(tab);
@@ -394,16 +404,7 @@ async function hostile(world) {
   await shows(tab, "the end of it");
   await tab.click(".jump", { timeout: 500 }).catch(() => {});
   // The page answers while all of it is there.
-  const worst = await tab.evaluate(() => new Promise((done) => {
-    let slowest = 0, frames = 0, last = performance.now();
-    const step = (now) => {
-      slowest = Math.max(slowest, now - last);
-      last = now;
-      if ((frames += 1) > 30) done(slowest);
-      else requestAnimationFrame(step);
-    };
-    requestAnimationFrame(step);
-  }));
+  const worst = await slowestFrame(tab);
   assert.ok(worst < 1000, `a frame took ${worst} ms`);
   assert.ok((await tab.evaluate(() => document.querySelectorAll("*").length)) < 3000, "few nodes");
   await prompt(tab, "still here");
@@ -422,6 +423,11 @@ async function hostile(world) {
     rels: [...document.querySelectorAll("#thread a[target]")].every(({ rel }) => rel === "noopener noreferrer nofollow"),
   }));
   assert.deepEqual(found, { harmed: false, scripts: 0, images: [], links: [], rels: true });
+  await tab.setViewportSize({ width: 390, height: 844 });
+  for (const colorScheme of ["dark", "light"]) {
+    await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await world.axe(tab);
+  }
   return [tab];
 }
 
@@ -594,7 +600,7 @@ async function refused(world) {
   await tab.waitForSelector(".attached li:has-text('note one.txt')");
   await prompt(tab, "look at it");
   await tab.waitForSelector(".queue li:has-text('look at it')");
-  assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("acpx:outbox:")).length), 1);
+  assert.equal(await stored(tab, "outbox:"), 1);
   await tab.click("a.row:has-text('other')");
   await tab.fill("#prompt", "something else");
   refuse?.();
@@ -603,7 +609,7 @@ async function refused(world) {
   await tab.click(".toast button:has-text('Open')");
   await tab.waitForFunction(() => document.querySelector("#prompt").value === "look at it");
   await tab.waitForSelector(".attached li:has-text('note one.txt')");
-  assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("acpx:outbox:")).length), 0);
+  assert.equal(await stored(tab, "outbox:"), 0);
   await tab.click(".attached [aria-label='Remove note one.txt']");
   // Without storage a prompt is sent nevertheless.
   holds = false;
@@ -619,23 +625,464 @@ async function refused(world) {
   return [tab];
 }
 
+/** A prompt that is too long is refused, by the page or by its server, and stays a draft. */
+async function too_long(world) {
+  let refuses = true;
+  const { tab } = await relayed(world, (message, _reply, _forward, close) => {
+    if (refuses && message.method === "session/prompt") close(1009);
+    return refuses && message.method === "session/prompt";
+  });
+  for (let file = 1; file <= 3; file += 1) {
+    await tab.evaluate((name) => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(19_000_000).fill(255)], name));
+      document.querySelector(".composer").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    }, `part ${file}.bin`);
+    await tab.waitForSelector(`.attached li:has-text('part ${file}.bin')`);
+  }
+  await prompt(tab, "three files");
+  await tab.waitForSelector(".toast:has-text('At most 60.0 MB')");
+  assert.equal(await tab.inputValue("#prompt"), "three files");
+  for (let file = 3; file >= 1; file -= 1) await tab.click(`.attached [aria-label='Remove part ${file}.bin']`);
+  await tab.press("#prompt", "Enter");
+  await tab.waitForSelector(".toast:has-text('longer than acpx accepts')");
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "three files");
+  await shows(tab, "A prompt was not accepted");
+  assert.equal(await stored(tab, "outbox:"), 0);
+  refuses = false;
+  await tab.waitForSelector("#banner", { state: "hidden" });
+  await tab.press("#prompt", "Enter");
+  await shows(tab, "You said: three files");
+  return [tab];
+}
+
+/** A menu shows the mode that the agent has, also while it has the focus and after a refused choice. */
+async function options(world) {
+  let refuses = true;
+  const { tab } = await relayed(world, (message, reply) => {
+    if (!refuses || message.method !== "session/set_config_option") return false;
+    reply({ id: message.id, error: { code: -32603, message: "not now" } });
+    return true;
+  });
+  const mode = ".options select";
+  const isMode = (/** @type {string} */ value) => tab.waitForFunction(([mode, value]) => document.querySelector(mode)?.value === value, [mode, value]);
+  await tab.focus(mode);
+  await tab.selectOption(mode, "code");
+  await tab.waitForSelector(".toast:has-text('not now')");
+  await isMode("ask");
+  assert.ok(await tab.evaluate((mode) => document.activeElement.matches(mode), mode), "the menu keeps the focus");
+  refuses = false;
+  await tab.selectOption(mode, "code");
+  await world.acpx("demo", "set-mode", "ask");
+  await isMode("ask");
+  await tab.selectOption(mode, "code");
+  await tab.reload();
+  await isMode("code");
+  return [tab];
+}
+
+/** Older turns that cannot be loaded are asked for again when the user scrolls, and not before. */
+async function older_fails(world) {
+  let asked = 0, fails = true;
+  const said = (/** @type {number} */ seq, /** @type {string} */ text) => ({ sessionId: "s", update: { sessionUpdate: "agent_message", messageId: `m${seq}`, content: [{ type: "text", text }] }, _meta: { acpx: { seq } } });
+  const { tab } = await relayed(world, (message, reply) => {
+    if (message.method !== "_acpx/history") return false;
+    if (message.params.before === undefined) reply({ id: message.id, result: { updates: [said(5, "the last turn")], from: 5, more: true } });
+    else if ((asked += 1) && fails) reply({ id: message.id, error: { code: -32603, message: "no way" } });
+    else reply({ id: message.id, result: { updates: [said(1, "the first turn")], from: 1, more: false } });
+    return true;
+  });
+  await shows(tab, "the last turn");
+  await slowestFrame(tab, 60);
+  assert.equal(asked, 1, "it is not asked again by itself");
+  fails = false;
+  await tab.hover(".log");
+  await tab.mouse.wheel(0, -50);
+  await shows(tab, "the first turn");
+  return [tab];
+}
+
+/** A connection without an answer is lost, also one that never begins. */
+async function silence(world) {
+  let dead = false, tries = 0;
+  const { tab } = await relayed(world, (message) => {
+    if (dead && message.method === "initialize") tries += 1;
+    return dead;
+  }, (context) => context.clock.install());
+  dead = true;
+  await tab.clock.fastForward(60_000);
+  await tab.clock.fastForward(10_000);
+  await tab.waitForFunction(() => globalThis.banners.some((text) => text.includes("lost")));
+  for (let round = 0; round < 20 && tries < 2; round += 1) {
+    await tab.clock.fastForward(20_000);
+    await slowestFrame(tab, 10);
+  }
+  assert.ok(tries >= 2, "an initialize without an answer is tried again");
+  dead = false;
+  await tab.clock.fastForward(20_000);
+  await tab.waitForSelector("#banner", { state: "hidden" });
+  await world.acpx("demo", "prompt", "after the silence");
+  await shows(tab, "You said: after the silence");
+  return [tab];
+}
+
+/** A new session is there after a reload, before its first prompt. */
+async function unprompted(world) {
+  const tab = await world.signedIn();
+  await tab.click("#new-session");
+  await tab.selectOption("#new-agent", "demo");
+  await tab.click(".dialog button[type=submit]");
+  await tab.waitForSelector('body[data-view="thread"]');
+  await tab.waitForSelector(".options select");
+  await tab.reload();
+  await tab.waitForSelector('body[data-view="thread"]');
+  await prompt(tab, "after a reload");
+  await shows(tab, "You said: after a reload");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 2);
+  await tab.waitForFunction(() => !Object.keys(localStorage).some((key) => key.startsWith("acpx:created:")));
+  // A prompt that could not be sent for a day is a draft again.
+  await tab.evaluate(() => {
+    const record = decodeURIComponent(location.hash.split("/")[2]);
+    localStorage.setItem("acpx:outbox:old", JSON.stringify({ requestId: "old", record, text: "of yesterday", blocks: [{ type: "text", text: "of yesterday" }], sentAt: Date.now() - 2 * 86_400_000 }));
+  });
+  await tab.reload();
+  await tab.waitForFunction(() => document.querySelector("#prompt").value === "of yesterday");
+  await tab.waitForSelector(".toast:has-text('was not sent')");
+  assert.equal(await times(tab, "of yesterday"), 0);
+  assert.equal(await stored(tab, "outbox:"), 0);
+  return [tab];
+}
+
+/** A revoked device and one that signs out keep nothing; signing in leads to what was wanted. */
+async function signed_out(world) {
+  const tab = await world.inSession();
+  const address = tab.url();
+  /** What is left of the session. */
+  const left = () => tab.evaluate(() => ({
+    dialogs: document.querySelectorAll("dialog, .menu, .toast").length,
+    text: /hello|secret/.test(document.body.textContent) || /hello|secret/.test(document.title),
+    draft: document.querySelector("#prompt").value,
+    keys: Object.keys(localStorage).filter((key) => !["acpx:theme", "acpx:letters", "acpx:notify"].includes(key)),
+  }));
+  const nothing = { dialogs: 0, text: false, draft: "", keys: [] };
+  await tab.fill("#prompt", "a secret draft");
+  await tab.click(".thread-head [aria-label='Session menu']");
+  await tab.click("text=Rename…");
+  const { tokens } = JSON.parse(await world.acpx("--format", "json", "token", "list"));
+  for (const { tokenId } of tokens) await world.acpx("token", "revoke", tokenId);
+  await tab.waitForSelector(".signin-card");
+  assert.deepEqual(await left(), nothing);
+  assert.equal(tab.url(), address);
+  await tab.fill("#code", await world.link());
+  await tab.press("#code", "Enter");
+  await shows(tab, "You said: hello");
+  assert.equal(tab.url(), address, "signing in leads to the session");
+  await tab.fill("#prompt", "another secret");
+  await tab.click("#menu");
+  await tab.click(".menu button:has-text('Sign out')");
+  await tab.waitForSelector(".signin-card");
+  assert.deepEqual(await left(), nothing);
+  // A link that is opened in the same tab leads there too.
+  await tab.goto(await world.link());
+  await shows(tab, "You said: hello");
+  assert.equal(tab.url(), address);
+  return [tab];
+}
+
+/** What the server refuses is explained. */
+async function refusals(world) {
+  const tab = await world.signedIn();
+  for (const [error, title] of [["user", "This acpx is not yours"], ["host", "This address is not that of acpx"], ["site", "Another site opened this page"]]) {
+    await tab.route("**/session", (route) => route.fulfill({ status: 403, contentType: "application/json", body: JSON.stringify({ error }) }));
+    await tab.reload();
+    await tab.waitForSelector(`.signin-card h1:has-text('${title}')`);
+    await tab.unroute("**/session");
+  }
+  return [tab];
+}
+
+/** A hidden page notifies of ended turns with their outcome, also of those that ended while it had no connection. */
+async function notifications(world) {
+  const row = (/** @type {string} */ state, /** @type {string} */ outcome) => ({ acpxRecordId: "other", agent: "demo", cwd: "/w/one", title: "other", state, outcome, updatedAt: new Date().toISOString() });
+  let away = false;
+  const { tab, page, close } = await relayed(world, (message, reply) => {
+    if (away && message.method === "_acpx/sessions") reply({ id: message.id, result: { sessions: [row("idle", "failed")] } });
+    return away && message.method === "_acpx/sessions";
+  }, async (context) => {
+    await context.grantPermissions(["notifications"]);
+    await context.addInitScript(() => {
+      globalThis.notified = [];
+      globalThis.Notification = class extends Notification {
+        constructor(title, options) {
+          if (globalThis.refusing) throw new TypeError("Illegal constructor");
+          super(title, options);
+          globalThis.notified.push(title);
+        }
+      };
+    });
+  });
+  const toggle = async () => {
+    await tab.click("#menu");
+    await tab.click(".menu button:has-text('Notifications')");
+  };
+  await tab.evaluate(() => { globalThis.refusing = true; });
+  await toggle();
+  await tab.waitForSelector(".toast:has-text('does not allow')");
+  await tab.evaluate(() => { globalThis.refusing = false; });
+  await toggle();
+  await tab.waitForFunction(() => localStorage.getItem("acpx:notify") === "true");
+  await tab.evaluate(() => {
+    globalThis.notified = [];
+    Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
+  });
+  const changed = (/** @type {any} */ changed) => page({ method: "_acpx/sessions/changed", params: { changed: [changed] } });
+  for (const outcome of ["cancelled", "failed", "end_turn"]) {
+    await changed(row("working", outcome));
+    await changed(row("idle", outcome));
+  }
+  await changed(row("working", "end_turn"));
+  await tab.waitForSelector("a.row:has-text('other') .state-working");
+  away = true;
+  await close(1001);
+  await tab.waitForFunction(() => globalThis.notified.length === 4);
+  assert.deepEqual(await tab.evaluate(() => globalThis.notified), ["demo was cancelled", "demo has failed", "demo has finished", "demo has failed"]);
+  return [tab];
+}
+
+/** 5,000 sessions are listed, filtered and scrolled. */
+async function many_sessions(world) {
+  const amount = 5_000;
+  const row = (/** @type {number} */ number) => ({ acpxRecordId: `r${number}`, agent: "demo", cwd: `/work/project-${number % 40}`, title: `session ${number}.`, state: "parked", updatedAt: new Date(1.7e12 - number * 1000).toISOString() });
+  const { tab, page } = await relayed(world, (message, reply) => {
+    if (message.method !== "_acpx/sessions") return false;
+    const from = Number(message.params.cursor ?? 0), to = Math.min(amount, from + message.params.limit);
+    reply({ id: message.id, result: { sessions: Array.from({ length: to - from }, (_, index) => row(from + index)), ...(to < amount ? { nextCursor: String(to) } : {}) } });
+    return true;
+  }, undefined, false);
+  const rows = () => tab.locator("a.row").count();
+  await tab.waitForFunction((amount) => document.querySelector("#sessions .virtual").offsetHeight > amount * 40, amount);
+  assert.ok((await rows()) < 60, "only what is visible has nodes");
+  await tab.evaluate(() => { document.querySelector("#sessions").scrollTop = 1e9; });
+  await tab.waitForSelector("a.row:has-text('session 4999.')");
+  await tab.fill("#filter", "session 4321.");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
+  await tab.fill("#filter", "");
+  await tab.waitForFunction(() => document.querySelectorAll("a.row").length > 5);
+  // Rows that change together are sorted once.
+  const changed = Array.from({ length: 500 }, (_, index) => ({ ...row(index), state: "idle" }));
+  const worst = slowestFrame(tab);
+  await page({ method: "_acpx/sessions/changed", params: { changed } });
+  assert.ok((await worst) < 1000, `a frame took ${await worst} ms`);
+  return [tab];
+}
+
+/** 100,000 tool calls of one turn leave the page responsive, and its memory bounded. */
+async function many_calls(world) {
+  const tab = await world.inSession();
+  const before = await world.memory(tab);
+  const worst = await tab.evaluate(async () => {
+    let slowest = 0, last = performance.now();
+    const watch = (now) => {
+      slowest = Math.max(slowest, now - last);
+      last = now;
+      if (last) requestAnimationFrame(watch);
+    };
+    requestAnimationFrame(watch);
+    for (let call = 0; call < 100_000; call += 1) {
+      globalThis.feed({ sessionUpdate: "tool_call", toolCallId: `c${call}`, title: `call ${call}.`, status: "completed", kind: "execute", content: [{ type: "content", content: { type: "text", text: `output ${call} `.repeat(20) } }], rawOutput: { text: "o".repeat(call % 1000 === 0 ? 300_000 : 10) } });
+      if (call % 500 === 0) await new Promise((done) => setTimeout(done));
+    }
+    return slowest;
+  });
+  await shows(tab, "call 99999.");
+  assert.ok(worst < 1000, `a frame took ${worst} ms`);
+  assert.ok((await tab.locator(".item").count()) < 100, "only what is visible has nodes");
+  const grown = (await world.memory(tab)) - before;
+  assert.ok(grown < 25, `${grown} MB are kept`);
+  // What was dropped is loaded again by scrolling up.
+  await tab.waitForFunction(() => {
+    const log = document.querySelector(".log");
+    log.scrollTop = 0;
+    return log.textContent.includes("You said: hello");
+  }, null, { polling: 100 });
+  await tab.click(".jump");
+  await prompt(tab, "still here");
+  await shows(tab, "call 99999.");
+  return [tab];
+}
+
+/** A reader scrolls over 50,000 messages. */
+async function many_events(world) {
+  const tab = await world.inSession();
+  const say = (/** @type {number} */ from, /** @type {number} */ to) => tab.evaluate(async ([from, to]) => {
+    for (let message = from; message < to; message += 1) {
+      globalThis.feed({ sessionUpdate: "agent_message", messageId: `m${message}`, content: [{ type: "text", text: `message ${message}. ${"word ".repeat(message % 60)}` }] });
+      if (message % 500 === 0) await new Promise((done) => setTimeout(done));
+    }
+  }, [from, to]);
+  await say(0, 200);
+  await shows(tab, "message 199.");
+  await tab.hover(".log");
+  await tab.mouse.wheel(0, -2_000);
+  await tab.waitForSelector(".jump:not([hidden])");
+  await say(200, 50_000);
+  const frames = slowestFrame(tab, 120);
+  await tab.evaluate(async () => {
+    const log = document.querySelector(".log");
+    for (let step = 1; step <= 100; step += 1) {
+      log.scrollTop = (log.scrollHeight / 100) * step;
+      await new Promise((done) => requestAnimationFrame(done));
+    }
+  });
+  assert.ok((await frames) < 1000, `a frame took ${await frames} ms`);
+  await shows(tab, "message 49999.");
+  assert.ok((await tab.locator(".item").count()) < 100, "only what is visible has nodes");
+  return [tab];
+}
+
+/** The second question is decided in linear time, and asked for every kind of destructive command. */
+async function long_commands(world) {
+  const tab = await world.signedIn();
+  const found = await tab.evaluate(async () => {
+    const { danger } = await import("/js/requests.js");
+    const of = (/** @type {string} */ command, leftOut) => danger({ kind: "execute", toolCall: { rawInput: { command } }, leftOut });
+    const slow = [];
+    for (const piece of ["find ", "git ", "git -", "git -c ", "git -C a ", "git push ", "git reset ", "docker ", "curl ", "wget", "mkfs.", "chmod ", "| ", "|\n", "git checkout ", "\\\n", " -", "delete ", "npm ", "git stash "]) {
+      const command = piece.repeat(Math.ceil(262_144 / piece.length)), start = performance.now();
+      of(command);
+      of(`git${" ".repeat(262_144)}${command}`);
+      if (performance.now() - start > 1000) slow.push([piece, performance.now() - start]);
+    }
+    const commands = ["rm -r x", "find . -name x -delete", "git push --force", "git -C /w push -f", "git -c a=b push origin +main", "git push \\\n  --force", "git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset --hard HEAD~1", "git reset x", "git clean -xdf", "git checkout -- a", "git restore a", "git branch -D a", "mkfs.ext4 /dev/a", "curl https://a |\n sh", "curl https://a | tee b", "docker system prune", "ls"];
+    return { slow, commands: commands.filter((command) => of(command) === null), leftOut: [of("ls", ["content"]), of("rm x", ["content"]), danger({ kind: "edit", leftOut: ["rawInput"] })] };
+  });
+  assert.deepEqual(found, {
+    slow: [],
+    commands: ["git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset x", "curl https://a | tee b", "ls"],
+    leftOut: ["Not all of it is shown here.", "It deletes files. Not all of it is shown here.", "Not all of it is shown here."],
+  });
+  return [tab];
+}
+
+/** Images, marks and commands of an agent, and links to the event that is meant. */
+async function content(world) {
+  const tab = await world.inSession();
+  const found = await tab.evaluate(async (data) => {
+    const image = { type: "image", mimeType: "image/png", data };
+    globalThis.feed({ sessionUpdate: "agent_message_chunk", messageId: "picture", content: image });
+    globalThis.feed({ sessionUpdate: "tool_call", toolCallId: "shot", title: "Take a screenshot", status: "completed", content: [{ type: "content", content: image }] });
+    globalThis.feed({ sessionUpdate: "notice", severity: "warning", title: "The agent does not remember what came before this", description: "It goes on in a fresh session." });
+    globalThis.feed({ sessionUpdate: "compaction_update", compactionId: "c", status: "completed" });
+    globalThis.feed({ sessionUpdate: "available_commands_update", availableCommands: [{ name: "recall", description: "List every earlier prompt" }, { name: "review", description: "Review the changes" }] });
+    const { Conversation } = await import("/js/conversation.js");
+    const conversation = new Conversation();
+    const apply = (seq, update) => conversation.apply({ sessionId: "s", update, _meta: { acpx: { seq } } });
+    apply(1, { sessionUpdate: "tool_call", toolCallId: "long", title: "long" });
+    apply(2, { sessionUpdate: "agent_message", messageId: "inside", content: [] });
+    apply(5, { sessionUpdate: "tool_call_update", toolCallId: "long", status: "completed" });
+    return [1, 2, 3, 5, 6].map((seq) => conversation.items[conversation.indexOf(seq)]?.key);
+  }, PICTURE);
+  assert.deepEqual(found, ["t:long", "m:inside", "t:long", "t:long", undefined]);
+  await tab.waitForSelector(".item.agent img[src^='data:image/png']");
+  await tab.click(".tool-line:has-text('Take a screenshot')");
+  await tab.waitForSelector(".item.tool img[src^='data:image/png']");
+  await shows(tab, "The agent does not remember what came before this");
+  await shows(tab, "The agent compacted the conversation");
+  for (const colorScheme of ["dark", "light"]) {
+    await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await world.axe(tab);
+  }
+  await tab.focus("#prompt");
+  await tab.keyboard.type("/re");
+  await tab.waitForFunction(() => document.querySelectorAll("#commands [role=option]").length === 2);
+  await world.axe(tab);
+  await tab.keyboard.press("ArrowDown");
+  await tab.keyboard.press("Enter");
+  assert.equal(await tab.inputValue("#prompt"), "/review ");
+  assert.ok(await tab.isHidden("#commands"));
+  return [tab];
+}
+
+/** A pasted image and a dropped file are sent with the prompt. */
+async function attachments(world) {
+  /** @type {any[]} */
+  const sent = [];
+  const { tab } = await relayed(world, (message, reply) => {
+    if (message.method !== "session/prompt") return false;
+    sent.push(message.params.prompt);
+    reply({ id: message.id, result: {} });
+    return true;
+  });
+  await tab.evaluate((data) => {
+    const file = (name, type, content) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([content], name, { type }));
+      return transfer;
+    };
+    const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0));
+    document.querySelector("#prompt").dispatchEvent(new ClipboardEvent("paste", { clipboardData: file("shot.png", "image/png", bytes), bubbles: true, cancelable: true }));
+    document.querySelector(".composer").dispatchEvent(new DragEvent("drop", { dataTransfer: file("notes.txt", "text/plain", "some notes"), bubbles: true, cancelable: true }));
+  }, PICTURE);
+  await tab.waitForSelector(".attached li:has-text('shot.png') img");
+  await tab.waitForSelector(".attached li:has-text('notes.txt')");
+  await prompt(tab, "with files");
+  await tab.waitForSelector(".queue", { state: "hidden" });
+  const blocks = [
+    { type: "text", text: "with files" },
+    { type: "image", mimeType: "image/png", data: PICTURE },
+    { type: "resource", resource: { uri: "attachment:///notes.txt", mimeType: "text/plain", text: "some notes" } },
+  ];
+  assert.deepEqual(sent, [blocks]);
+  await tab.evaluate((content) => globalThis.feed({ sessionUpdate: "user_message", messageId: "files", content }), blocks);
+  await tab.waitForSelector(".item.user img[src^='data:image/png']");
+  await tab.waitForSelector(".item.user details:has-text('notes.txt')");
+  return [tab];
+}
+
+/** Without its server the page says so, and goes on when it is there again. */
+async function server_gone(world) {
+  const tab = await world.inSession();
+  await tab.fill("#prompt", "kept meanwhile");
+  await world.acpx("web", "stop");
+  await tab.waitForFunction(() => globalThis.banners.some((text) => text.includes("cannot be reached")));
+  await world.link();
+  await tab.waitForSelector("#banner", { state: "hidden" });
+  await tab.press("#prompt", "Enter");
+  await shows(tab, "You said: kept meanwhile");
+  return [tab];
+}
+
+/** A picture of one pixel. */
+const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/** How many stored values of the page begin like this. */
+function stored(tab, start) {
+  return tab.evaluate((start) => Object.keys(localStorage).filter((key) => key.startsWith(`acpx:${start}`)).length, start);
+}
+
 /**
  * A signed-in tab in its session, whose connection the test reads and writes.
- * @param {(message: any, reply: (message: any) => void, forward: (message: any) => void) => boolean | void} [held] whether a message of the page is held back
+ * @param {(message: any, reply: (message: any) => void, forward: (message: any) => void, close: (code: number) => void) => boolean | void} [held] whether a message of the page is held back
+ * @param {(context: any) => Promise<void>} [prepare]
+ * @param {boolean} [open] whether the session is opened
  */
-async function relayed(world, held = () => false) {
+async function relayed(world, held = () => false, prepare = async () => {}, open = true) {
   const context = await world.device();
+  await prepare(context);
   /** @type {any} */
   let socket;
   await context.routeWebSocket(/\/acp$/, (opened) => {
     socket = opened;
     const server = opened.connectToServer();
-    opened.onMessage((data) => held(JSON.parse(String(data)), (message) => opened.send(JSON.stringify({ jsonrpc: "2.0", ...message })), (message) => server.send(JSON.stringify(message))) || server.send(data));
+    opened.onMessage((data) => held(JSON.parse(String(data)), (message) => opened.send(JSON.stringify({ jsonrpc: "2.0", ...message })), (message) => server.send(JSON.stringify(message)), (code) => opened.close({ code })) || server.send(data));
   });
   const tab = await world.tab(context, await world.link());
-  await tab.click("a.row");
-  await tab.waitForSelector('body[data-view="thread"] .item');
-  return { tab, page: async (message) => socket.send(JSON.stringify({ jsonrpc: "2.0", ...message })) };
+  await tab.waitForSelector("a.row");
+  if (open) {
+    await tab.click("a.row");
+    await tab.waitForSelector('body[data-view="thread"] .item');
+  }
+  return { tab, close: (/** @type {number} */ code) => socket.close({ code }), page: async (message) => socket.send(JSON.stringify({ jsonrpc: "2.0", ...message })) };
 }
 
 const [name, tools, acpx] = process.argv.slice(2);

@@ -4,21 +4,19 @@ import { Connection, ConnectionLost } from "./js/connection.js";
 import { keysDialog, newSessionDialog, openDialog, openMenu, renameDialog, toast } from "./js/dialogs.js";
 import { byId, fill, h, icon } from "./js/dom.js";
 import { SessionListView } from "./js/list.js";
-import { markTab, notificationsWanted, notifies, notifyRequests, notifyTurnEnded, toggleNotifications } from "./js/notify.js";
+import { markTab, notificationsWanted, notifyRequests, notifyTurnsEnded, toggleNotifications } from "./js/notify.js";
 import { Outbox } from "./js/outbox.js";
 import { RequestCards, requestTitle, RequestStore } from "./js/requests.js";
 import { SessionStore, titleOf } from "./js/sessions.js";
 import { applyTheme, forgetContent, onStoredElsewhere, setTheme, store, stored, theme } from "./js/settings.js";
 import { codeInAddress, forgetCode, redeem, showSignIn, signOut } from "./js/signin.js";
-import { arrayOf, line } from "./js/text.js";
+import { line } from "./js/text.js";
 import { Thread } from "./js/thread.js";
 
 /** @typedef {import("./types").Row} Row */
 /** @typedef {import("./types").PendingRequest} PendingRequest */
 
 const UNDO_MS = 10_000;
-/** How many ended turns are looked up for notifications at once. */
-const MOST_ENDED = 3;
 
 applyTheme();
 
@@ -81,7 +79,7 @@ function forgetViews() {
   requests.forget();
   thread.forget();
   sessions.forget();
-  list.clearFilter();
+  list.forget();
   firstRows = true;
   showBanner("");
   for (const id of ["toasts", "announce", "alert"]) fill(byId(id));
@@ -162,7 +160,7 @@ let firstRows = true;
 sessions.onchange = (/** @type {import("./js/sessions.js").RowChange[]} */ changes) => {
   list.update();
   const ended = changes.filter(({ row, before }) => before && ["working", "waiting"].includes(before.state) && ["idle", "parked"].includes(row.state));
-  for (const { row } of ended.slice(0, MOST_ENDED)) void turnEnded(row);
+  notifyTurnsEnded(ended.map(({ row }) => row));
   for (const { row, before } of changes) {
     if (row.acpxRecordId !== thread.record || !before) continue;
     if (before.queued !== row.queued) thread.readQueue();
@@ -176,14 +174,6 @@ sessions.onchange = (/** @type {import("./js/sessions.js").RowChange[]} */ chang
   thread.update();
   updateTab();
 };
-
-/** Notifies of an ended turn, with how it ended. @param {Row} row */
-async function turnEnded(row) {
-  if (!notifies()) return;
-  const page = await connection.request("_acpx/history", { sessionId: row.acpxRecordId, turns: 1, toolOutputBytes: 0 }).catch(() => null);
-  const stopReasons = arrayOf(page?.updates).map(({ update }) => update?.stopReason).filter(Boolean);
-  notifyTurnEnded(row, stopReasons.at(-1));
-}
 
 requests.onchange = (/** @type {PendingRequest[]} */ added, /** @type {PendingRequest[]} */ removed) => {
   const amount = requests.requests.length;

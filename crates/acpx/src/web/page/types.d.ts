@@ -11,6 +11,8 @@ export interface Row {
   name?: string;
   title?: string;
   state: SessionState;
+  /** How the last turn ended. */
+  outcome?: string;
   updatedAt: string;
   createdAt?: string;
   lastMessage?: { role: "user" | "agent"; text: string };

@@ -4,7 +4,7 @@
 // messages, tool calls, plans and compactions; only `rev` of what changed rises. `items` is another array if something
 // but its end has changed. `trim` bounds what is kept of a long conversation.
 
-import { arrayOf, duration, fromBase64 } from "./text.js";
+import { arrayOf, fromBase64 } from "./text.js";
 
 /** @typedef {import("../types").Item} Item */
 /** @typedef {import("../types").UpdateParams} UpdateParams */
@@ -26,7 +26,6 @@ const FINISHED = ["completed", "failed", "cancelled"];
 
 /** @type {Record<string, { text: string, tone: "quiet" | "info" | "warning" | "error" }>} */
 const STOPS = {
-  end_turn: { text: "Turn ended", tone: "quiet" },
   cancelled: { text: "Cancelled", tone: "info" },
   refusal: { text: "The agent refused to continue", tone: "warning" },
   max_tokens: { text: "Stopped at the token limit", tone: "warning" },
@@ -401,24 +400,23 @@ export class Conversation {
       if (meta.requestId) this.running.requestId = meta.requestId;
       return;
     }
-    const { running } = this;
+    const ran = this.running !== null;
     this.running = null;
     const last = this.items[this.items.length - 1];
     if (last) this.#finish(last);
     const stop = STOPS[update.stopReason];
-    if (!stop || !(running || meta.seq > 0)) return;
+    if (!stop || !(ran || meta.seq > 0)) return;
     const error = update.error;
     const detail = error ? error.data?.details ?? error.data?.acpx?.message ?? error.message : meta.limit?.message;
-    const took = running ? Date.parse(meta.at) - running.since : 0;
-    const text = took >= 1000 ? `${stop.text} after ${duration(took)}` : stop.text;
-    this.#mark(`e:${meta.seq || `x${this.#marks}`}`, { ...stop, text, detail: typeof detail === "string" ? detail : undefined }, meta);
+    this.#mark(`e:${meta.seq || `x${this.#marks}`}`, { ...stop, detail: typeof detail === "string" ? detail : undefined }, meta);
   }
 
   /**
-   * Adds a mark that only this page knows.
+   * Adds a mark that only this page knows, unless the last one has its detail.
    * @param {NonNullable<Item["mark"]>} mark
    */
   note(mark) {
+    if (this.items.at(-1)?.mark?.detail === mark.detail) return;
     this.#mark(`l:${this.#marks}`, mark, { seq: 0, at: new Date().toISOString() });
   }
 

@@ -44,10 +44,11 @@ export class SessionListView {
     });
   }
 
-  /** Shows the list without a filter. */
-  clearFilter() {
+  /** Removes every row and the filter. */
+  forget() {
     this.#filter.value = "";
     this.#store.filter("");
+    this.#list.reset(false);
     this.setCurrent(null);
   }
 

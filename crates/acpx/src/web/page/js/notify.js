@@ -41,6 +41,7 @@ function isConstructible() {
  * @param {string} address
  */
 function notify(title, body, tag, address) {
+  if (!notificationsWanted() || document.visibilityState === "visible") return;
   try {
     const notification = new Notification(title, { body, tag, icon: "/icon.svg" });
     notification.onclick = () => {
@@ -54,28 +55,24 @@ function notify(title, body, tag, address) {
   }
 }
 
-/** Whether notifications appear: they are on, and the page is hidden. */
-export function notifies() {
-  return notificationsWanted() && document.visibilityState !== "visible";
-}
-
 /** @param {import("../types").PendingRequest[]} requests */
 export function notifyRequests(requests) {
-  if (!notifies()) return;
   for (const request of requests.slice(0, MOST)) {
     notify(`${line(request.agent, 40)} asks`, `${folder(request.cwd)}: ${line(requestTitle(request), 120)}`, request.questionId, `#/s/${encodeURIComponent(request.acpxRecordId)}`);
   }
 }
 
-/** How a turn ended, in the words of a notification; other stop reasons are those of a finished turn. @type {Record<string, string>} */
-const OUTCOMES = { cancelled: "was cancelled", refusal: "refused to continue", max_tokens: "stopped at the token limit", max_turn_requests: "stopped at the limit of requests", error: "has failed" };
+/** How a turn ended, in the words of a notification. @type {Record<string, string>} */
+const OUTCOMES = {
+  end_turn: "has finished", cancelled: "was cancelled", refusal: "refused to continue", max_tokens: "stopped at the token limit",
+  max_turn_requests: "stopped at the limit of requests", failed: "has failed", interrupted: "was interrupted",
+};
 
-/**
- * @param {import("../types").Row} row
- * @param {string | undefined} stopReason
- */
-export function notifyTurnEnded(row, stopReason) {
-  notify(`${line(row.agent, 40)} ${OUTCOMES[stopReason ?? ""] ?? "has finished"}`, `${folder(row.cwd)}: ${line(row.title ?? row.name ?? "", 120)}`, `turn:${row.acpxRecordId}`, `#/s/${encodeURIComponent(row.acpxRecordId)}`);
+/** @param {import("../types").Row[]} rows of sessions whose turns have ended */
+export function notifyTurnsEnded(rows) {
+  for (const row of rows.slice(0, MOST)) {
+    notify(`${line(row.agent, 40)} ${OUTCOMES[row.outcome ?? ""] ?? "is done"}`, `${folder(row.cwd)}: ${line(row.title ?? row.name ?? "", 120)}`, `turn:${row.acpxRecordId}`, `#/s/${encodeURIComponent(row.acpxRecordId)}`);
+  }
 }
 
 /**
