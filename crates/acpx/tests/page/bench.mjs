@@ -1,11 +1,12 @@
 // Measures the page against its budgets: compressed size, time of the first list, input latency while updates arrive as
-// a ratio to an idle page, memory over 50,000 events. Fails if one is missed.
+// a ratio to an idle page, memory over 50,000 events and as many tool calls. Fails if one is missed.
 //
 //   node bench.mjs TOOLS ACPX        in a home and a directory of its own, see ./bench --page
 
 import { prompt, shows, World } from "./page.mjs";
 
 const EVENTS = 50_000;
+const SESSIONS = 100;
 const KEYS = 60;
 
 const [tools, acpx] = process.argv.slice(2);
@@ -15,13 +16,15 @@ const rows = [];
 await world.start();
 await world.acpx("demo", "sessions", "new");
 await world.acpx("demo", "prompt", "hello");
-const tab = await world.inSession();
+for (let session = 1; session < SESSIONS; session += 1) await world.acpx("demo", "sessions", "new", "--name", `session ${session}`);
+const tab = await world.signedIn();
+const hello = "a.row:has-text('hello')";
 const bytes = await tab.evaluate(() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation")).reduce((sum, entry) => sum + entry.encodedBodySize, 0));
 rows.push(["compressed size, KB", bytes / 1000, 150, ""]);
 await tab.goto(tab.url().replace(/#.*/, "#/"));
 await tab.reload();
 await tab.waitForSelector("a.row");
-rows.push(["first list, ms", await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))), 300, "from the start of the navigation"]);
+rows.push([`first list of ${SESSIONS} sessions, ms`, await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))), 300, "from the start of the navigation"]);
 
 /** The median time from a key to the frame that shows it. */
 async function latency() {
@@ -39,7 +42,8 @@ async function latency() {
   return all[Math.floor(all.length / 2)];
 }
 
-await tab.click("a.row");
+await tab.fill("#filter", "hello");
+await tab.click(hello);
 await shows(tab, "You said: hello");
 const idle = await latency();
 const before = await world.memory(tab);
@@ -49,6 +53,15 @@ const busy = await latency();
 await tab.waitForFunction((last) => document.querySelector(".log").textContent.includes(last), `chunk ${EVENTS} of ${EVENTS}`, { timeout: 120_000 });
 rows.push(["input latency while updates arrive, ratio to idle", busy / idle, 2, `${busy.toFixed(1)} ms to ${idle.toFixed(1)} ms`]);
 rows.push([`memory of ${EVENTS.toLocaleString("en")} events, MB`, (await world.memory(tab)) - before, 20, `${before.toFixed(1)} MB before`]);
+const withEvents = await world.memory(tab);
+await tab.evaluate(async (amount) => {
+  for (let call = 1; call <= amount; call += 1) {
+    globalThis.feed({ sessionUpdate: "tool_call", toolCallId: `c${call}`, title: `call ${call} of ${amount}`, status: "completed", kind: "execute", content: [{ type: "content", content: { type: "text", text: "a line of output\n".repeat(50) } }] });
+    if (call % 500 === 0) await new Promise((done) => setTimeout(done));
+  }
+}, EVENTS);
+await shows(tab, `call ${EVENTS} of ${EVENTS}`);
+rows.push([`memory of ${EVENTS.toLocaleString("en")} tool calls, MB`, (await world.memory(tab)) - withEvents, 20, `${withEvents.toFixed(1)} MB before`]);
 await world.end();
 
 let missed = false;

@@ -440,15 +440,15 @@ export class Conversation {
     this.#drop(this.#cut());
   }
 
-  /** The first item that is kept: no earlier item has a later event, because older turns end at its event. */
+  /** The first item that is kept: no earlier item but a plan has a later event, because older turns end at its event. */
   #cut() {
     let characters = 0, least = this.items.length;
     while (least > 0 && this.items.length - least < KEPT_ITEMS && characters < KEPT_CHARACTERS) characters += lengthOf(this.items[least -= 1], KEPT_CHARACTERS);
     let last = 0, cut = 0;
-    for (const [at, { seq, lastSeq }] of this.items.entries()) {
+    for (const [at, { kind, seq, lastSeq }] of this.items.entries()) {
       if (at > least) break;
       if (seq > last) cut = at;
-      last = Math.max(last, lastSeq);
+      last = Math.max(last, kind === "plan" ? seq : lastSeq);
     }
     return cut;
   }
