@@ -65,7 +65,7 @@ export function notifyRequests(requests) {
 /** How a turn ended, in the words of a notification. @type {Record<string, string>} */
 const OUTCOMES = {
   end_turn: "has finished", cancelled: "was cancelled", refusal: "refused to continue", max_tokens: "stopped at the token limit",
-  max_turn_requests: "stopped at the limit of requests", failed: "has failed", interrupted: "was interrupted",
+  max_turn_requests: "stopped at the limit of requests", failed: "has failed",
 };
 
 /** @param {import("../types").Row[]} rows of sessions whose turns have ended */
