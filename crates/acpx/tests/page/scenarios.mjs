@@ -534,14 +534,19 @@ async function long_line(world) {
     const fenced = parts(code, 7);
     const tool = new Conversation();
     for (let seq = 1; seq <= 100; seq += 1) tool.apply({ sessionId: "s", update: { sessionUpdate: "tool_call_content_chunk", toolCallId: "t", content: { type: "content", content: { type: "text", text: "y".repeat(10_000) } } }, _meta: { acpx: { seq } } });
+    const many = new Conversation();
+    for (let seq = 1; seq <= 300; seq += 1) many.apply({ sessionId: "s", update: { sessionUpdate: "tool_call", toolCallId: `t${seq}`, status: "completed", content: [{ type: "content", content: { type: "text", text: "z".repeat(90_000) } }] }, _meta: { acpx: { seq } } });
+    many.trim();
+    const lengths = many.items.map(({ tool }) => tool.content[0].content.text.length);
     return {
+      calls: [lengths.length, lengths.filter((length) => length < 5_000).length, lengths.filter((length) => length === 90_000).length],
       took, longest: Math.max(...long.map(({ source }) => source.length)), whole: long.map(({ source }) => source).join("") === line,
       code: fenced.map(({ source }) => source).join("") === code, fences: [...new Set(fenced.map(({ fence }) => fence))], halved: parts("a" + "😀".repeat(20_000), 999).every(({ source }) => source.isWellFormed()),
       output: tool.items[0].tool.content[0].content.text.length,
     };
   });
   assert.ok(found.took < 5_000, `10 MB took ${found.took} ms`);
-  assert.deepEqual({ ...found, took: 0 }, { took: 0, longest: 16_000, whole: true, code: true, fences: [null, "```js"], halved: true, output: found.output });
+  assert.deepEqual({ ...found, took: 0 }, { calls: [300, 250, 50], took: 0, longest: 16_000, whole: true, code: true, fences: [null, "```js"], halved: true, output: found.output });
   assert.ok(found.output < 500_000, `${found.output} characters of output are kept`);
   return [tab];
 }

@@ -15,10 +15,12 @@ const PART = 3_000;
 const LONGEST_LINE = 16_000;
 /** Text of a terminal or of a part of a tool call that is kept. */
 const OUTPUT = 100_000;
-/** The same of earlier tool calls, after `trim`. */
+/** The same of earlier tool calls, if there is much. */
 const EARLIER_OUTPUT = 4_000;
 /** How many tool calls at the end are kept as they are. */
 const WHOLE_CALLS = 50;
+/** About how many characters a conversation has before its earlier tool calls are shortened. */
+const MUCH = 10_000_000;
 /** How many items, and about how many characters, `trim` leaves. */
 const KEPT_ITEMS = 5_000;
 const KEPT_CHARACTERS = 20_000_000;
@@ -420,10 +422,16 @@ export class Conversation {
     this.#mark(`l:${this.#marks}`, mark, { seq: 0, at: new Date().toISOString() });
   }
 
-  /**
-   * Bounds what is kept: shortens earlier tool calls, and drops the oldest items. They come back as older turns.
-   */
+  /** Bounds what is kept: shortens earlier tool calls, and drops the oldest items. They come back as older turns. */
   trim() {
+    let characters = 0;
+    for (const item of this.items) characters += lengthOf(item, MUCH);
+    for (const { output } of this.terminals.values()) characters += output.length;
+    if (characters > MUCH) this.#shortenEarlierCalls();
+    this.#drop(this.#cut());
+  }
+
+  #shortenEarlierCalls() {
     let calls = 0;
     for (let at = this.items.length - 1; at >= 0; at -= 1) {
       const item = this.items[at];
@@ -437,7 +445,6 @@ export class Conversation {
       }
       item.shortened = item.rev += 1;
     }
-    this.#drop(this.#cut());
   }
 
   /** The first item that is kept: no earlier item but a plan has a later event, because older turns end at its event. */

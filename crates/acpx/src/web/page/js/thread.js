@@ -104,7 +104,10 @@ export class Thread {
       render: (item, node) => this.#view.render(item, node),
       revision: (item) => item.rev,
       onstart: () => this.#olderFailed || void this.#older(),
-      onfollow: (following) => { this.#jump.hidden = following; },
+      onfollow: (following) => {
+        this.#jump.hidden = following;
+        if (following) this.#conversation.trim();
+      },
     }, true);
   }
 
