@@ -536,17 +536,18 @@ async function long_line(world) {
     for (let seq = 1; seq <= 100; seq += 1) tool.apply({ sessionId: "s", update: { sessionUpdate: "tool_call_content_chunk", toolCallId: "t", content: { type: "content", content: { type: "text", text: "y".repeat(10_000) } } }, _meta: { acpx: { seq } } });
     const many = new Conversation();
     for (let seq = 1; seq <= 300; seq += 1) many.apply({ sessionId: "s", update: { sessionUpdate: "tool_call", toolCallId: `t${seq}`, status: "completed", content: [{ type: "content", content: { type: "text", text: "z".repeat(90_000) } }] }, _meta: { acpx: { seq } } });
+    many.apply({ sessionId: "s", update: { sessionUpdate: "tool_call", toolCallId: "t1", rawOutput: JSON.parse("[".repeat(5_000) + "]".repeat(5_000)) }, _meta: { acpx: { seq: 301 } } });
     many.trim();
     const lengths = many.items.map(({ tool }) => tool.content[0].content.text.length);
     return {
-      calls: [lengths.length, lengths.filter((length) => length < 5_000).length, lengths.filter((length) => length === 90_000).length],
+      leftOut: many.items[0].tool.leftOut, calls: [lengths.length, lengths.filter((length) => length < 5_000).length, lengths.filter((length) => length === 90_000).length],
       took, longest: Math.max(...long.map(({ source }) => source.length)), whole: long.map(({ source }) => source).join("") === line,
       code: fenced.map(({ source }) => source).join("") === code, fences: [...new Set(fenced.map(({ fence }) => fence))], halved: parts("a" + "😀".repeat(20_000), 999).every(({ source }) => source.isWellFormed()),
       output: tool.items[0].tool.content[0].content.text.length,
     };
   });
   assert.ok(found.took < 5_000, `10 MB took ${found.took} ms`);
-  assert.deepEqual({ ...found, took: 0 }, { calls: [300, 250, 50], took: 0, longest: 16_000, whole: true, code: true, fences: [null, "```js"], halved: true, output: found.output });
+  assert.deepEqual({ ...found, took: 0 }, { leftOut: ["rawOutput"], calls: [300, 250, 50], took: 0, longest: 16_000, whole: true, code: true, fences: [null, "```js"], halved: true, output: found.output });
   assert.ok(found.output < 500_000, `${found.output} characters of output are kept`);
   return [tab];
 }
@@ -1050,13 +1051,13 @@ async function attachments(world) {
 /** Without its server the page says so, and goes on when it is there again. */
 async function server_gone(world) {
   const tab = await world.inSession();
-  await tab.fill("#prompt", "kept meanwhile");
+  await tab.fill("#prompt", "a kept draft");
   await world.acpx("web", "stop");
   await tab.waitForFunction(() => globalThis.banners.some((text) => text.includes("cannot be reached")));
   await world.link();
   await tab.waitForSelector("#banner", { state: "hidden" });
   await tab.press("#prompt", "Enter");
-  await shows(tab, "You said: kept meanwhile");
+  await shows(tab, "You said: a kept draft");
   return [tab];
 }
 

@@ -24,6 +24,8 @@ const MUCH = 10_000_000;
 /** How many items, and about how many characters, `trim` leaves. */
 const KEPT_ITEMS = 5_000;
 const KEPT_CHARACTERS = 20_000_000;
+/** A part of a tool call that is nested more deeply counts as too long. */
+const DEEPEST = 100;
 const FINISHED = ["completed", "failed", "cancelled"];
 
 /** @type {Record<string, { text: string, tone: "quiet" | "info" | "warning" | "error" }>} */
@@ -494,17 +496,19 @@ export class Conversation {
 }
 
 /**
- * The number of characters in a value, as far as it is below a bound.
+ * The number of characters in a value, as far as it is below a bound. A value that is nested too deeply is above it.
  * @param {any} value
  * @param {number} most
+ * @param {number} [depth]
  * @returns {number}
  */
-function lengthOf(value, most) {
+function lengthOf(value, most, depth = 0) {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 8;
+  if (depth > DEEPEST) return most + 1;
   let sum = 16;
   for (const name in value) {
-    sum += name.length + lengthOf(value[name], most - sum);
+    sum += name.length + lengthOf(value[name], most - sum, depth + 1);
     if (sum > most) break;
   }
   return sum;
@@ -529,14 +533,21 @@ function shorten(tool, most) {
   const leftOut = [];
   for (const name of /** @type {const} */ (["rawInput", "rawOutput"])) {
     if (lengthOf(tool[name], most) <= most) continue;
-    if (typeof tool[name] === "string") tool[name] = headAndTail(tool[name], most);
-    else leftOut.push(name), (tool[name] = undefined);
+    if (typeof tool[name] === "string") {
+      tool[name] = headAndTail(tool[name], most);
+    } else {
+      tool[name] = undefined;
+      leftOut.push(name);
+    }
   }
   if (lengthOf(tool.content, most) > most) {
     tool.content = arrayOf(tool.content).map((part) => (typeof part?.content?.text === "string" ? { ...part, content: { ...part.content, text: headAndTail(part.content.text, most) } } : part));
   }
   // Diffs and images may be longer than texts.
-  if (lengthOf(tool.content, 20 * most) > 20 * most) leftOut.push("content"), (tool.content = []);
+  if (lengthOf(tool.content, 20 * most) > 20 * most) {
+    tool.content = [];
+    leftOut.push("content");
+  }
   if (leftOut.length > 0) tool.leftOut = [...new Set([...arrayOf(tool.leftOut), ...leftOut])];
 }
 
