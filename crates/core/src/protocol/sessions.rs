@@ -18,6 +18,8 @@ pub(crate) struct SessionsParams {
     pub limit: Option<usize>,
     /// The end of the previous page.
     pub cursor: Option<String>,
+    /// Only these records, also those that no client has prompted.
+    pub ids: Option<Vec<String>>,
 }
 
 /// The result of `_acpx/sessions`.

@@ -432,7 +432,7 @@ impl BridgeState {
                     self.on_session_ready(session.clone(), pending);
                 }
             }
-            "session/close" | "session/delete" => {
+            "session/close" | "session/delete" | "_acpx/detach" => {
                 if let Some(session) = &pending.session {
                     self.remove_session(session);
                 }

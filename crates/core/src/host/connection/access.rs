@@ -33,9 +33,10 @@ use crate::protocol::rpc_error;
 use crate::wire::json;
 
 /// Our methods that a remote client may call, each with the scope that it needs. The others concern this machine.
-const REMOTE_METHODS: [(&str, AccessScope); 4] = [
+const REMOTE_METHODS: [(&str, AccessScope); 5] = [
     ("_acpx/watch", AccessScope::Read),
     ("_acpx/waiting", AccessScope::Read),
+    ("_acpx/detach", AccessScope::Read),
     ("_acpx/cancel", AccessScope::Full),
     ("_acpx/close", AccessScope::Full),
 ];

@@ -84,6 +84,7 @@ pub(super) async fn call(
         "_acpx/queue/drop" => queue::drop_queued(client, read_params(&call)?).await,
         "_acpx/cancel" => cancel(client, read_params(&call)?).await,
         "_acpx/close" => close(client, read_params(&call)?).await,
+        "_acpx/detach" => detach(client, &read_params(&call)?).await,
         "_acpx/move" => move_record(client, read_params(&call)?).await,
         "_acpx/rename" => rename(client, read_params(&call)?).await,
         "_acpx/forget" => forget_setting(client, read_params(&call)?).await,
@@ -162,6 +163,12 @@ async fn close(client: &Connection, of: OfSession) -> Result<String, CallError> 
     session.close().await.map_err(|error| client.refused(&error))?;
     client.attachments.detach(session.record_id()).await;
     Ok(serde_json::to_string(&identity).expect("ids are text"))
+}
+
+/// Ends the client's use of a record and its streams. Turns continue, and the agent is parked when it is idle.
+async fn detach(client: &Connection, of: &OfSession) -> Result<String, CallError> {
+    let was_attached = client.attachments.detach(&record(&of.session_id)?).await.is_some();
+    Ok(json!({ "detached": was_attached }).to_string())
 }
 
 /// Changes the working directory of a record.

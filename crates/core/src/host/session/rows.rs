@@ -1,7 +1,7 @@
 //! `_acpx/sessions`: the sessions of a home as rows for a client that shows many of them, and reports of their changes.
 //!
 //! The last change comes first. A subscriber gets changed rows at most four times a second, however often they change,
-//! and nothing while nothing changes. A session that an ACP client created and never prompted is not listed.
+//! and nothing while nothing changes. A session that an ACP client created and never prompted is listed only by its id.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) async fn list(
     params: SessionsParams,
     link: &ClientLink,
 ) -> Result<String, CallError> {
-    let SessionsParams { subscribe, limit, cursor } = params;
+    let SessionsParams { subscribe, limit, cursor, ids } = params;
     let mut after = cursor.map(|cursor| read_cursor(&cursor).ok_or_else(unknown_cursor)).transpose()?;
     let limit = limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
     let host = &client.host;
@@ -65,6 +65,10 @@ pub(crate) async fn list(
         client.subscriptions.sessions.start(changes.report(link.clone()));
     }
     let view = HomeView::read(host).await.map_err(rpc_error::not_kept)?;
+    if let Some(ids) = ids {
+        let sessions = rows_of(client, &view, &ids).await.map_err(rpc_error::not_kept)?;
+        return Ok(page_json(&SessionsMeta { sessions, next_cursor: None }));
+    }
     let mut sessions = Vec::new();
     let next_cursor = loop {
         let page = host.store.records(RecordFilter::default(), after, limit).await;
@@ -79,8 +83,29 @@ pub(crate) async fn list(
             break after.map(|(at, record)| format!("{}.{record}", at.as_millis()));
         }
     };
-    let page = SessionsMeta { sessions, next_cursor };
-    Ok(serde_json::to_string(&page).expect("rows are text and numbers"))
+    Ok(page_json(&SessionsMeta { sessions, next_cursor }))
+}
+
+/// The rows of these records, as far as the client sees them.
+async fn rows_of(
+    client: &Connection,
+    view: &HomeView,
+    ids: &[String],
+) -> Result<Vec<SessionRowMeta>, StoreError> {
+    let store = &*client.host.store;
+    let mut rows = Vec::new();
+    // No record has an id that is not valid.
+    for id in ids.iter().take(LARGEST_PAGE).filter_map(|id| RecordId::new(id.as_str()).ok()) {
+        let record = store.record(id).await?.filter(|record| !record.lifecycle.is_deleted());
+        if let Some(record) = record.filter(|record| client.can_see(record)) {
+            rows.push(view.row(store, &record).await?);
+        }
+    }
+    Ok(rows)
+}
+
+fn page_json(page: &SessionsMeta) -> String {
+    serde_json::to_string(page).expect("rows are text and numbers")
 }
 
 fn is_listed(record: &Record, access: &ClientAccess, own_agent: Option<&AgentSpec>) -> bool {

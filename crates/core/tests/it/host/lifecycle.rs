@@ -76,6 +76,24 @@ async fn attached_session_is_not_parked_and_a_watched_one_is() {
 }
 
 #[tokio::test]
+async fn detached_client_keeps_neither_agent_nor_streams() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    prompt(&mut client, &record, "one").await;
+    let agent = bench.agent_of(&record).await;
+    bench.shorten_idle_time(&mut client, &record).await;
+    let session = json!({ "sessionId": record });
+    for was_attached in [true, false] {
+        let detached: Value = client.call("_acpx/detach", &session).await.unwrap();
+        assert_eq!(detached, json!({ "detached": was_attached }));
+    }
+    eventually("the agent is parked", || !agent.is_alive()).await;
+    bench.resume(&mut client, &record).await;
+    prompt(&mut client, &record, "two").await;
+}
+
+#[tokio::test]
 async fn the_last_client_that_closes_a_session_frees_its_agent() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));

@@ -60,6 +60,22 @@ async fn session_rows_come_last_changed_first_and_page_by_cursor() {
 }
 
 #[tokio::test]
+async fn unprompted_session_has_a_row_only_by_its_id() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&answering())).await;
+    client.close().await;
+    let mut other = bench.client().await;
+    let listed: Value = other.call("_acpx/sessions", &json!({})).await.unwrap();
+    assert_eq!(listed, json!({ "sessions": [] }));
+    let ids = json!({ "ids": [record, "none", ""] });
+    let listed: Value = other.call("_acpx/sessions", &ids).await.unwrap();
+    let rows = listed["sessions"].as_array().unwrap();
+    let rows: Vec<_> = rows.iter().map(|row| (&row["acpxRecordId"], &row["cwd"])).collect();
+    assert_eq!(rows, [(&json!(record), &json!(bench.home.path()))]);
+}
+
+#[tokio::test]
 async fn subscriber_gets_changed_rows_and_removed_records() {
     let bench = Bench::new();
     let argv = bench.agent(&answering());

@@ -127,6 +127,7 @@ export class Thread {
       return;
     }
     const opening = ++this.#opening;
+    if (this.record !== record) this.#detach(this.record);
     this.record = record;
     this.#begin();
     this.#list.reset(seq === undefined);
@@ -167,12 +168,19 @@ export class Thread {
   /** Leaves the session; its conversation is read again when it is opened. */
   leave() {
     this.#opening += 1;
+    this.#detach(this.record);
     this.record = null;
     this.#conversation = new Conversation();
     this.#attached = false;
     clearInterval(this.#clock);
     this.#clock = undefined;
     this.#list.reset(true);
+  }
+
+  /** Lets the host park the agent of a session that is not shown. @param {string | null} record */
+  #detach(record) {
+    // Without a connection the host has detached this page.
+    if (record && this.host.connection.state === "online") this.host.connection.request("_acpx/detach", { sessionId: record }).catch(() => {});
   }
 
   /**
@@ -217,16 +225,25 @@ export class Thread {
 
   /** Follows the session from the event after the last one. A closed session is not opened by looking at it. */
   async #attach() {
+    const opening = this.#opening, conversation = this.#conversation, record = this.record;
+    if (record && !this.row) {
+      // The list has no session without a prompt.
+      const { sessions = [] } = await this.host.connection.request("_acpx/sessions", { ids: [record] });
+      if (opening !== this.#opening) return;
+      this.host.sessions.changed({ changed: sessions });
+    }
     const row = this.row;
     this.#awaitsRow = !row;
     if (!row || (row.state === "closed" && this.host.outbox.of(row.acpxRecordId).length === 0)) return this.update();
-    const opening = this.#opening, conversation = this.#conversation;
     const answer = await this.host.connection.request("session/resume", {
       sessionId: row.acpxRecordId, cwd: row.cwd, mcpServers: [],
       replayFrom: { type: "_acpx/seq", seq: conversation.lastSeq + 1 },
       _meta: { acpx: { later: true, withSeq: true, replay: { toolOutputBytes: OUTPUT_BYTES } } },
     });
-    if (opening !== this.#opening) return;
+    if (opening !== this.#opening) {
+      if (this.record !== record) this.#detach(record);
+      return;
+    }
     this.#attached = true;
     this.#showProblem("");
     if (answer.configOptions?.length) conversation.options = answer.configOptions;

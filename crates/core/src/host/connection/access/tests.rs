@@ -313,6 +313,7 @@ fn scope_of_a_remote_client_decides_which_methods_it_may_call() {
     let cases = [
         ("_acpx/watch", [yes, yes, yes, yes]),
         ("_acpx/waiting", [yes, yes, yes, yes]),
+        ("_acpx/detach", [yes, yes, yes, yes]),
         ("_acpx/sessions", [yes, yes, yes, unknown]),
         ("_acpx/history", [yes, yes, yes, unknown]),
         ("_acpx/agents", [yes, yes, yes, unknown]),
