@@ -46,18 +46,12 @@ pub(crate) async fn read(
         until,
         bounds: Bounds { tool_output_bytes: Some(usize::try_from(bytes).unwrap_or(usize::MAX)) },
     };
-    let mut turns = params.turns.unwrap_or(TURNS).clamp(1, MOST_TURNS);
-    loop {
-        let part = reading.turns(turns).await.map_err(rpc_error::not_kept)?;
-        if part.is_cut && turns > 1 {
-            turns /= 2;
-            continue;
-        }
-        let updates = part.updates.into_iter().filter_map(|line| RawValue::from_string(line).ok()).collect();
-        let more = part.from > Seq::FIRST;
-        let history = HistoryMeta { updates, from: part.from.0, more };
-        return Ok(serde_json::to_string(&history).expect("updates are JSON"));
-    }
+    let turns = params.turns.unwrap_or(TURNS).clamp(1, MOST_TURNS);
+    let part = reading.turns(turns).await.map_err(rpc_error::not_kept)?;
+    let updates = part.updates.into_iter().filter_map(|line| RawValue::from_string(line).ok()).collect();
+    let more = part.from > Seq::FIRST;
+    let history = HistoryMeta { updates, from: part.from.0, more };
+    Ok(serde_json::to_string(&history).expect("updates are JSON"))
 }
 
 /// A request for history.
@@ -101,6 +95,9 @@ impl HistoryReading<'_> {
             }
             part.cut(MOST_BYTES);
         }
+        if part.is_cut {
+            part.drop_cut_turn();
+        }
         Ok(part)
     }
 }
@@ -118,20 +115,41 @@ impl HistorySlice {
             && let Some(first) = self.first_event()
             && self.updates.iter().any(|params| seq_of(params).is_some_and(|seq| seq > first))
         {
-            while self.first_event().is_some_and(|event| event <= first)
-                && let Some(left_out) = self.updates.pop_front()
-            {
-                self.bytes -= left_out.len();
-            }
+            self.drop_until(first);
             self.is_cut = true;
-            self.from = first.next();
         }
+    }
+
+    /// Leaves out the rest of a turn that was cut, if another turn follows: a tool call that begins in one answer and
+    /// ends in another would look unfinished.
+    fn drop_cut_turn(&mut self) {
+        let prompt = self.updates.iter().position(|params| is_user_message(params));
+        let before = self.updates.range(..prompt.unwrap_or_default());
+        if let Some(last) = before.rev().find_map(|params| seq_of(params)) {
+            self.drop_until(last);
+        }
+    }
+
+    /// Leaves out the updates up to this event.
+    fn drop_until(&mut self, last: Seq) {
+        while self.first_event().is_some_and(|event| event <= last)
+            && let Some(left_out) = self.updates.pop_front()
+        {
+            self.bytes -= left_out.len();
+        }
+        self.from = last.next();
     }
 
     /// The event of the first update. An update without a number belongs to the event of the next one.
     fn first_event(&self) -> Option<Seq> {
         self.updates.iter().find_map(|params| seq_of(params))
     }
+}
+
+/// Whether an update is a user message, or a part of one.
+fn is_user_message(params: &str) -> bool {
+    let kind = json::get(params, &["update", "sessionUpdate"]);
+    kind.is_some_and(|kind| kind.starts_with("\"user_message"))
 }
 
 /// The number of an update's last event.
@@ -174,6 +192,27 @@ mod tests {
             assert_eq!((slice.updates.len(), slice.from), (left, Seq(from)), "{updates:?}");
             assert_eq!(slice.is_cut, from > 4, "{updates:?}");
             assert_eq!(slice.bytes, slice.updates.iter().map(String::len).sum::<usize>(), "{updates:?}");
+        }
+    }
+
+    #[test]
+    fn history_of_a_cut_turn_begins_at_the_next_user_message() {
+        let user = |seq: u64| {
+            let update = r#""update":{"sessionUpdate":"user_message"}"#;
+            format!(r#"{{"_meta":{{"acpx":{{"seq":{seq}}}}},{update}}}"#)
+        };
+        let (five, eight, nine, ten) = (update(5), user(8), update(9), user(10));
+        let unnumbered = "{}";
+        let cases: [(&[&str], usize, u64); 4] = [
+            (&[&five, &eight, &nine, &ten], 3, 6),
+            (&[&five, unnumbered, &eight, &nine], 3, 6),
+            (&[&five, &nine], 2, 4),
+            (&[&eight, &nine, &ten], 3, 4),
+        ];
+        for (updates, left, from) in cases {
+            let mut slice = slice(updates);
+            slice.drop_cut_turn();
+            assert_eq!((slice.updates.len(), slice.from), (left, Seq(from)), "{updates:?}");
         }
     }
 }
