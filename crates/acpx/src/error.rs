@@ -267,6 +267,12 @@ pub(crate) enum CliError {
         /// Whether TLS is configured.
         tls: bool,
     },
+    /// The page's server would listen on every address, and browsers could open none of its links.
+    #[error("no browser can open a link to {address}")]
+    NoPublicUrl {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The page's server runs, and cannot listen as requested.
     #[error("the page's server runs already, at {url}")]
     WebServerRuns {
@@ -556,6 +562,7 @@ impl CliError {
             Self::Relay(_) => ErrorCode::RemoteLost,
             Self::Usage(UsageError::FlowOfNpm { .. }) => ErrorCode::FlowInNpmAcpx,
             Self::Usage(_)
+            | Self::NoPublicUrl { .. }
             | Self::WebServerRuns { .. }
             | Self::NoSuchPosition(_)
             | Self::NoLogin { .. }

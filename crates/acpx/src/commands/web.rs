@@ -87,7 +87,8 @@ fn stop(server: &WebServerInfo) -> Result<(), CliError> {
     if is_stopped { Ok(()) } else { Err(CliError::WebServerStays { pid: server.process.pid }) }
 }
 
-/// A link to the home's server, which is started if there is none, and replaced if it has another version.
+/// A link to the home's server, which is replaced if it has another version. If there is none, it is started as the last
+/// one was, unless the user says how.
 fn link(args: &WebOpenArgs, locator: &HostLocator, console: &mut Console<'_>) -> Result<WebLink, CliError> {
     let home = locator.paths.home();
     let server = match registration::running(home).map_err(registration_error)? {
@@ -96,7 +97,14 @@ fn link(args: &WebOpenArgs, locator: &HostLocator, console: &mut Console<'_>) ->
         }
         Some(server) if server.version == VERSION => server,
         Some(server) => restart(server, locator, console)?,
-        None => start(arguments(&args.server)?, locator)?,
+        None => {
+            let last = registration::last(home).filter(|_| args.server == WebListenArgs::default());
+            let arguments = match last.and_then(|last| last.arguments) {
+                Some(last) => last.into_iter().map(OsString::from).collect(),
+                None => arguments(&args.server)?,
+            };
+            start(arguments, locator)?
+        }
     };
     let scope = AccessScope::from(args.scope);
     let made = OneTimeCodes::of(home).make(scope);
@@ -217,6 +225,9 @@ fn serve(
     if let Some(address) = wanted.filter(|address| tls.is_none() && !is_loopback(*address)) {
         return Err(CliError::PublicAddress { address, token: true, tls: false });
     }
+    if let Some(address) = wanted.filter(|address| public_url.is_none() && address.ip().is_unspecified()) {
+        return Err(CliError::NoPublicUrl { address });
+    }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
     let origins = OwnOrigins { public: public_url, is_secure: acceptor.is_some() };
     let mut settings = config.of_any_agent(options)?;
@@ -261,7 +272,8 @@ fn serve(
 /// Listens at the wanted address, or on loopback: on the port of the home's last server if it is free.
 async fn listen_at(wanted: Option<SocketAddr>, home: &Path) -> Result<(TcpListener, SocketAddr), CliError> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let last = registration::last_address(home).filter(|last| wanted.is_none() && is_loopback(*last));
+    let last = registration::last(home).map(|last| last.address);
+    let last = last.filter(|last| wanted.is_none() && is_loopback(*last));
     if let Some(last) = last
         && let Ok(listening) = listen(last).await
     {

@@ -41,6 +41,10 @@ impl CliError {
             Self::Token(error) => error.hint(),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
+            Self::NoPublicUrl { .. } => Some(
+                "add --public-url with the URL that browsers use, such as https://HOST:PORT, or listen on one address"
+                    .into(),
+            ),
             Self::WebServerRuns { .. } => {
                 Some("to change how it listens, end it with acpx web stop, and try again".into())
             }

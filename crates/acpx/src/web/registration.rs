@@ -30,7 +30,7 @@ pub(crate) struct WebServerInfo {
     pub(crate) url: String,
     /// The program's version.
     pub(crate) version: String,
-    /// The arguments that start a server of another version in its place.
+    /// The arguments that start it again: in place of another version, or after it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Vec<String>>,
 }
@@ -51,14 +51,14 @@ pub(crate) fn running(home: &Path) -> io::Result<Option<WebServerInfo>> {
     Ok(file(home).read()?.filter(|server| server.process.is_alive()))
 }
 
-/// Where the home's last server listened.
-pub(crate) fn last_address(home: &Path) -> Option<SocketAddr> {
-    file(home).read().ok()?.map(|server| server.address)
+/// The home's last server, whether it runs or not.
+pub(crate) fn last(home: &Path) -> Option<WebServerInfo> {
+    file(home).read().ok()?
 }
 
 /// The URL of the home's last server.
 pub(crate) fn last_url(home: &Path) -> Option<String> {
-    file(home).read().ok()?.map(|server| server.url)
+    last(home).map(|server| server.url)
 }
 
 /// Ends a server, and waits until it has ended; false if it does not in time.

@@ -82,6 +82,41 @@ fn web_server_starts_once_and_keeps_its_port_after_a_stop() {
 }
 
 #[test]
+fn web_server_starts_as_the_last_one_unless_flags_are_given() {
+    let place = Place::new();
+    let public = ["--listen", "127.0.0.1:0", "--public-url", "http://box.test"];
+    place.json(&[&["web", "--no-open"], &public[..]].concat());
+    let file = place.acpx_home().join("web.json");
+    let server = || {
+        let server: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        (server["url"].clone(), server["address"].clone())
+    };
+    let first = server();
+    assert_eq!(first.0, "http://box.test/");
+    place.json(&["web", "stop"]);
+    place.json(&["web", "--no-open"]);
+    assert_eq!(server(), first);
+    place.json(&["web", "stop"]);
+    place.json(&["web", "--no-open", "--listen", "127.0.0.1:0"]);
+    let (url, address) = server();
+    assert_eq!(url, format!("http://{}/", address.as_str().unwrap()));
+    place.json(&["web", "stop"]);
+}
+
+#[test]
+fn web_server_on_every_address_needs_its_public_url() {
+    let place = Place::new();
+    let tls = ["--tls-cert", "chain.pem", "--tls-key", "key.pem"];
+    let listen = ["--format", "json", "web", "--no-open", "--listen", "0.0.0.0:0"];
+    let (code, text, _) = place.acpx(&[&listen, &tls[..]].concat()).failure();
+    assert_eq!(code, "USAGE");
+    assert!(text.contains("--public-url"), "{text}");
+    // With it, the next error is about the certificate.
+    let named = [&listen, &tls[..], &["--public-url", "https://box.test"]].concat();
+    assert_eq!(place.acpx(&named).failure().0, "TLS_UNUSABLE");
+}
+
+#[test]
 fn web_server_of_another_version_is_restarted_at_its_address() {
     let place = Place::new();
     let first =
