@@ -78,11 +78,13 @@ impl OneTimeCodes {
     fn redeem_at(&self, code: &str, now: Timestamp) -> io::Result<Option<AccessScope>> {
         let hash = sha256_hex(code.as_bytes());
         let is_it = |entry: &CodeEntry| bool::from(entry.hash.as_bytes().ct_eq(hash.as_bytes()));
-        self.file.change(|contents| {
+        let redeemed = self.file.change(|contents| {
             contents.codes.retain(|known| known.is_valid(now));
-            let found = contents.codes.iter().position(is_it);
-            Ok::<_, io::Error>(found.map(|at| contents.codes.remove(at).scope))
-        })?
+            // A wrong code leaves the file as it is.
+            let found = contents.codes.iter().position(is_it).ok_or(())?;
+            Ok::<_, ()>(contents.codes.remove(found).scope)
+        })?;
+        Ok(redeemed.ok())
     }
 }
 

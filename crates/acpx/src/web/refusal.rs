@@ -23,7 +23,7 @@ pub(crate) enum WebRefusal {
     SignedOut,
     /// The code is wrong, used or expired.
     Code,
-    /// The code is wrong, used or expired, as too many before it.
+    /// Too many codes were wrong, so this one is not looked at.
     TooManyAttempts,
     /// The body is not what the method expects.
     Body,

@@ -117,12 +117,16 @@ struct LoginRequest {
 }
 
 /// Signs a device in by a one-time code.
-async fn login(State(server): State<Arc<WebServer>>, request: Request) -> Result<Response, WebRefusal> {
+async fn login(
+    State(server): State<Arc<WebServer>>,
+    Extension(ends): Extension<SocketAddresses>,
+    request: Request,
+) -> Result<Response, WebRefusal> {
     let (head, body) = request.into_parts();
     let body = timeout(LOGIN_TIMEOUT, to_bytes(body, LONGEST_LOGIN)).await;
     let body = body.ok().and_then(Result::ok).ok_or(WebRefusal::Body)?;
     let LoginRequest { code, name } = serde_json::from_slice(&body).map_err(|_| WebRefusal::Body)?;
-    let secret = server.sign_in(code, &name, &head.headers).await?;
+    let secret = server.sign_in(ends.theirs.ip(), code, &name, &head.headers).await?;
     signed(&server, Some(&secret))
 }
 

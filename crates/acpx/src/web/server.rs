@@ -1,24 +1,19 @@
 //! State of the page's server: it signs devices in and knows them by their cookies.
 
-use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use acpx_core::protocol::meta::AccessScope;
-use acpx_core::sync::Lock;
 use axum::http::header::{COOKIE, HeaderMap};
-use tokio::time::Instant;
 
 use super::assets::Assets;
 use super::codes::OneTimeCodes;
+use super::login_limit::LoginLimit;
 use super::origin::OwnOrigins;
 use crate::http::server::HttpServer;
 use crate::http::tokens::{NewToken, Token, TokenError, TokenKind, Tokens};
 
-/// How many failed attempts to sign in get their reason in [`FAILURES_WITHIN`], of all devices together.
-const MAX_FAILURES: usize = 10;
-const FAILURES_WITHIN: Duration = Duration::from_mins(1);
 /// How long a browser keeps the cookie, in seconds: a year.
 const COOKIE_AGE: u32 = 31_536_000;
 /// Maximum length of a device's name, in characters.
@@ -34,8 +29,7 @@ pub(crate) struct WebServer {
     codes: OneTimeCodes,
     /// Names the port, because browsers send the cookies of a host to all its ports.
     cookie: String,
-    /// When devices last failed to sign in.
-    failures: Lock<VecDeque<Instant>>,
+    limit: LoginLimit,
 }
 
 /// Why a device is not signed in.
@@ -43,7 +37,7 @@ pub(crate) struct WebServer {
 pub(crate) enum LoginError {
     /// The code is wrong, used or expired.
     Code,
-    /// The code is wrong, used or expired, as too many before it.
+    /// Too many codes were wrong, so this one is not looked at.
     TooManyAttempts,
     /// The codes or the tokens cannot be read or written.
     Unavailable,
@@ -77,35 +71,24 @@ impl WebServer {
             version,
             codes,
             cookie: format!("acpx-{port}"),
-            failures: Lock::default(),
+            limit: LoginLimit::default(),
         })
     }
 
-    /// Counts a code that is not valid. A valid code is redeemed however many were not.
-    fn count_failure(&self) -> LoginError {
-        let now = Instant::now();
-        let mut failures = self.failures.lock();
-        while failures.front().is_some_and(|first| now.duration_since(*first) >= FAILURES_WITHIN) {
-            failures.pop_front();
-        }
-        if failures.len() >= MAX_FAILURES {
-            return LoginError::TooManyAttempts;
-        }
-        failures.push_back(now);
-        LoginError::Code
-    }
-
-    /// Signs a device in by its code, and returns the secret of its cookie. The browser's earlier device is signed out.
+    /// Signs the device at this address in by its code, and returns the secret of its cookie. The browser's earlier device is signed out.
     pub(crate) async fn sign_in(
         self: &Arc<Self>,
+        client: IpAddr,
         code: String,
         name: &str,
         headers: &HeaderMap,
     ) -> Result<String, LoginError> {
+        let attempt = self.limit.begin(client).ok_or(LoginError::TooManyAttempts)?;
         let (server, earlier) = (Arc::clone(self), self.device(headers).await);
         let name = device_name(name);
         let signing_in = tokio::task::spawn_blocking(move || {
-            let scope: AccessScope = server.codes.redeem(&code)?.ok_or_else(|| server.count_failure())?;
+            let scope: AccessScope = server.codes.redeem(&code)?.ok_or(LoginError::Code)?;
+            server.limit.succeeded(attempt);
             let tokens = &server.http.tokens;
             let device = NewToken { name: Some(&name), kind: TokenKind::Device, scope };
             let (secret, _) = tokens.make(device)?;

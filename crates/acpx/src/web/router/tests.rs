@@ -283,16 +283,21 @@ async fn browser_that_signs_in_again_replaces_its_device() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_logins_are_limited_and_valid_codes_pass() {
+async fn blocked_address_gets_no_code_redeemed_and_others_do() {
     let site = TestSite::new();
+    let code = site.code(AccessScope::Full);
+    let stored = || std::fs::read(site.home.path().join("web-codes.json")).unwrap();
+    let before = stored();
     for _ in 0..10 {
         assert_eq!(site.login("wrong", &[]).await.status, 401);
     }
-    assert_eq!(site.login("wrong", &[]).await.status, 429);
-    assert_eq!(site.login(&site.code(AccessScope::Full), &[]).await.status, 204);
-    assert_eq!(site.login("wrong", &[]).await.status, 429);
+    assert_eq!(site.login(&code, &[]).await.status, 429);
+    assert_eq!(stored(), before);
+    let body = json!({ "code": code }).to_string();
+    let other = site.send_from("192.0.2.8:50000", Method::POST, "/login", &[("origin", OWN)], &body).await;
+    assert_eq!(other.status, 204);
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert_eq!(site.login("wrong", &[]).await.status, 401);
+    assert_eq!(site.login(&site.code(AccessScope::Full), &[]).await.status, 204);
     let long = "x".repeat(LONGEST_LOGIN);
     for body in ["", "[]", "{}", &long] {
         let answer = site.send(Method::POST, "/login", &[("origin", OWN)], body).await;

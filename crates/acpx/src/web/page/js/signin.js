@@ -64,7 +64,7 @@ function deviceName() {
 const REASONS = {
   "signed-out": ["Sign in", "This browser is not signed in, or its access was revoked."],
   code: ["This link does not work any more", "Each link works once, for 60 seconds."],
-  often: ["Too many attempts", "Use a new link."],
+  often: ["Too many attempts", "Wait a minute, then use a new link."],
   user: ["This acpx is not yours", "It belongs to another user of its machine, or the proxy in between runs as another user."],
   host: ["This address is not that of acpx", "The server accepts its own addresses and the name given by --public-url."],
   origin: ["This address is not that of acpx", "The server accepts its own addresses and the name given by --public-url."],
