@@ -246,13 +246,11 @@ pub(crate) enum CliError {
         /// Its name, if one was given.
         name: Option<String>,
     },
-    /// A sink did not take a notification.
-    #[error("the sink {sink} did not take the notification: {reason}")]
+    /// Sinks did not take a notification.
+    #[error("{}", untaken(failures))]
     NotificationFailed {
-        /// Its name.
-        sink: String,
-        /// The reason.
-        reason: String,
+        /// Their names with the reasons.
+        failures: Vec<(String, String)>,
     },
     /// TLS cannot be set up.
     #[error(transparent)]
@@ -397,6 +395,12 @@ pub(crate) struct RemoteError {
     pub(crate) origin: Origin,
     /// The agent's own error object, if there is one.
     pub(crate) acp: Option<std::sync::Arc<str>>,
+}
+
+/// Which sinks did not take a notification, and why.
+fn untaken(failures: &[(String, String)]) -> String {
+    let each: Vec<_> = failures.iter().map(|(sink, reason)| format!("{sink}: {reason}")).collect();
+    format!("not delivered to {}", each.join("; "))
 }
 
 /// What a public address lacks.

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use acpx_core::engine::{NotificationQueue, NotificationTargets, ReadTargets};
 use acpx_core::home::HostPaths;
 use acpx_core::sync::Lock;
+use acpx_core::tools::Tag;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
@@ -134,6 +135,8 @@ fn start() -> Option<Child> {
     let program = own_program().ok()?;
     let mut command = Command::new(program);
     command.args(["--format", "quiet", "notify", "run"]);
+    // Only programs of agents have a tag. A host that one of them started may have inherited it.
+    command.env_remove(Tag::VARIABLE);
     // If the host is killed, the stdin of the process ends, and the process with it.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let started = command.spawn();

@@ -79,17 +79,18 @@ fn test(
     let event_id = new_uuid().simple().to_string();
     let now = Timestamp::since_1970(since_1970());
     let payload = NotificationPayload::test(event_id, now, page.as_deref());
-    let mut failed = None;
+    let mut failures = Vec::new();
     for sink in meant {
         let delivered = block_on(async { Ok(deliver(sink, &payload, now).await) })?;
         let error = delivered.err().map(|error| error.to_string());
         let sent = NotifyTest { sink, event_id: &payload.event_id, error: error.as_deref() };
         output::notify_tested(&sent, &mut console)?;
-        failed = failed.or(error.map(|reason| (sink.name.clone(), reason)));
+        failures.extend(error.map(|reason| (sink.name.clone(), reason)));
     }
-    match failed {
-        None => Ok(CliExit::Success.into()),
-        Some((sink, reason)) => Err(CliError::NotificationFailed { sink, reason }),
+    if failures.is_empty() {
+        Ok(CliExit::Success.into())
+    } else {
+        Err(CliError::NotificationFailed { failures })
     }
 }
 

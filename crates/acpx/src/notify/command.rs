@@ -28,24 +28,43 @@ pub(super) async fn run(argv: &[String], input: String, limit: Duration) -> Resu
     command.args(argv.get(1..).unwrap_or_default()).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(not_started)?;
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let group = RunningGroup(i32::try_from(child.id()).ok().and_then(Pid::from_raw));
     let mut ended = spawn_blocking(move || {
         // A program that reads nothing is no failure.
         drop(child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes())));
         child.wait()
     });
     let Ok(status) = timeout(limit, &mut ended).await else {
-        // The group may have ended by now.
-        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        drop(group);
         drop(ended.await);
         return Err(CommandError::TooLong { program, limit });
     };
+    group.forget();
     let status = status.map_err(|_| io::ErrorKind::Interrupted.into()).flatten().map_err(not_started)?;
     if status.success() { Ok(()) } else { Err(CommandError::Failed { program, status }) }
 }
 
+/// A program's process group, which is killed when this is dropped: at the limit, or when the delivery ends early.
+struct RunningGroup(Option<Pid>);
+
+impl RunningGroup {
+    /// The program has ended. What it left in the background stays.
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for RunningGroup {
+    fn drop(&mut self) {
+        // The group may have ended by now.
+        let _ = self.0.map(|group| kill_process_group(group, Signal::KILL));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+
     use super::*;
 
     fn argv(words: &[&str]) -> Vec<String> {
@@ -59,6 +78,29 @@ mod tests {
         let argv = argv(&["tee", file.to_str().unwrap()]);
         run(&argv, "{}".to_owned(), Duration::from_secs(20)).await.unwrap();
         assert_eq!(std::fs::read_to_string(file).unwrap(), "{}");
+    }
+
+    #[tokio::test]
+    async fn sink_command_ends_with_its_delivery() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let script = "exec > \"$0\"; echo started; sleep 1000 & wait";
+        let argv = argv(&["sh", "-c", script, pipe.to_str().unwrap()]);
+        let delivery =
+            tokio::spawn(async move { run(&argv, String::new(), Duration::from_secs(1000)).await });
+        let read = spawn_blocking(move || {
+            let mut reader = BufReader::new(std::fs::File::open(pipe).unwrap());
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            (line, reader)
+        });
+        let (line, mut reader) = read.await.unwrap();
+        assert_eq!(line, "started\n");
+        delivery.abort();
+        // The pipe ends with the last process of the group.
+        let rest = spawn_blocking(move || io::read_to_string(&mut reader).unwrap());
+        assert_eq!(rest.await.unwrap(), "");
     }
 
     #[tokio::test]

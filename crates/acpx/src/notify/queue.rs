@@ -98,9 +98,10 @@ pub(crate) async fn deliver_queue(
             }
         }
     }
-    // An attempt that is cut off is repeated by the next host.
     let ends = async { while workers.join_next().await.is_some() {} };
     drop(timeout(LAST_ATTEMPTS, ends).await);
+    // An attempt that is cut off ends its program, and is repeated by the next host.
+    workers.shutdown().await;
     Ok(())
 }
 
@@ -139,6 +140,9 @@ async fn attempt(
     queued: &QueuedNotification,
 ) -> Result<DeliveryOutcome, StoreError> {
     let at = now();
+    if is_expired(queued, at) {
+        return Ok(DeliveryOutcome::GivenUp { at, error: "it waited for more than a day".to_owned() });
+    }
     let Some(record) = context.store.record(queued.record.clone()).await? else {
         return Ok(DeliveryOutcome::GivenUp { at, error: "its session is gone".to_owned() });
     };
@@ -162,6 +166,11 @@ async fn attempt(
         },
     };
     Ok(after_failure(queued, now(), error))
+}
+
+/// Whether a notification is too old for an attempt: no host ran for a while.
+fn is_expired(queued: &QueuedNotification, at: Timestamp) -> bool {
+    at.since(queued.at) > LIFETIME
 }
 
 /// What follows a failed attempt.
@@ -220,5 +229,6 @@ mod tests {
         let error = "no".to_owned();
         let given_up = DeliveryOutcome::GivenUp { at: at(day), error: error.clone() };
         assert_eq!(after_failure(&queued(0), at(day), error), given_up);
+        assert_eq!([day, day + 1].map(|time| is_expired(&queued(0), at(time))), [false, true]);
     }
 }

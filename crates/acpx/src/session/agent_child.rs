@@ -5,7 +5,7 @@
 use acpx_core::home::{HostPaths, published};
 use acpx_core::model::{PermissionMode, ProcessIdentity, RecordId};
 use acpx_core::store::Store;
-use acpx_core::tools::{agent_above, is_below, is_inside};
+use acpx_core::tools::{Tag, agent_above, is_below, is_inside};
 
 use super::project_scope::ProjectScope;
 use crate::error::CliError;
@@ -20,9 +20,10 @@ pub(crate) fn refuse_inside(paths: &HostPaths, what: &'static str) -> Result<(),
     if is_inside(this, &home) || is_the_hosts() { Err(CliError::ReservedForUser { what }) } else { Ok(()) }
 }
 
-/// Whether the home's host itself started this process.
+/// Whether the home's host itself started this process, and not as an agent that has become this program.
 pub(crate) fn is_child_of_host(paths: &HostPaths) -> bool {
-    host_pid(paths).is_some_and(|host| host == std::os::unix::process::parent_id())
+    let is_child = host_pid(paths).is_some_and(|host| host == std::os::unix::process::parent_id());
+    is_child && std::env::var_os(Tag::VARIABLE).is_none()
 }
 
 /// Fails if an agent started this process and the scope has sessions that are not of the agent's project. The project

@@ -127,6 +127,8 @@ pub struct Notification {
     pub event: NotificationEvent,
     /// The names of the sinks.
     pub sinks: Vec<String>,
+    /// When the first attempt is due.
+    pub due_at: Timestamp,
 }
 
 /// A notification that waits to be delivered to one sink.

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::model::{
     AcpSessionId, AgentAnswer, AgentBuild, AgentMemory, AgentRun, AgentSpec, DeliveryOutcome, Event,
-    ExchangeCheckpoint, HostId, Lifecycle, Notification, QueuedNotification, Record, RecordId,
-    RecordSettings, RequestId, Scope, Seq, SessionInfo, SinkStatus, Spending, Timestamp, Turn, TurnId,
-    TurnState,
+    ExchangeCheckpoint, HostId, Lifecycle, Notification, NotificationKind, QueuedNotification, Record,
+    RecordId, RecordSettings, RequestId, Scope, Seq, SessionInfo, SinkStatus, Spending, Timestamp, Turn,
+    TurnId, TurnState,
 };
 use crate::store::progress::RecordProgress;
 use crate::sync::Lock;
@@ -41,6 +41,28 @@ struct MemoryRecord {
     exchanges: Option<ExchangeCheckpoint>,
     /// The notifications about it, by the event's id and the sink.
     notifications: BTreeMap<(String, String), QueuedNotification>,
+}
+
+impl MemoryRecord {
+    /// Queues a notification, or removes that of a pending request.
+    fn queue(&mut self, notification: Option<Notification>) {
+        let is_waiting = |queued: &QueuedNotification| queued.event.kind() == NotificationKind::Waiting;
+        let Some(Notification { at, event, sinks, due_at }) = notification else {
+            return self.notifications.retain(|_, queued| !is_waiting(queued));
+        };
+        let (record, id) = (self.record.id.clone(), event.id(&self.record.id));
+        for sink in sinks {
+            let (attempts, next_attempt_at) = (0, due_at);
+            let (key, record, event) = ((id.clone(), sink.clone()), record.clone(), event.clone());
+            if event.kind() == NotificationKind::Waiting {
+                self.notifications
+                    .retain(|other, queued| !is_waiting(queued) || queued.sink != sink || *other == key);
+            }
+            let queued =
+                QueuedNotification { id: id.clone(), sink, record, at, event, attempts, next_attempt_at };
+            self.notifications.entry(key).or_insert(queued);
+        }
+    }
 }
 
 impl MemoryStore {
@@ -475,7 +497,8 @@ struct RecordDraft {
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
     exchanges: Vec<ExchangeCheckpoint>,
-    notifications: Vec<Notification>,
+    /// The notifications to queue; `None` removes that of a pending request.
+    notifications: Vec<Option<Notification>>,
     /// The stored conversation is erased.
     erases: bool,
 }
@@ -540,7 +563,8 @@ impl RecordDraft {
             Change::Settings(settings) => self.record.settings = settings,
             Change::Memory(memory) => self.record.memory = memory,
             Change::Exchanges(checkpoint) => self.exchanges.push(*checkpoint),
-            Change::Notification(notification) => self.notifications.push(notification),
+            Change::Notification(notification) => self.notifications.push(Some(notification)),
+            Change::RequestSettled => self.notifications.push(None),
             Change::RestoreError(error) => self.record.restore_error = error,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::LastActivity(at) => self.progress.spoken(at),
@@ -587,15 +611,8 @@ impl RecordDraft {
             stored.exchanges = None;
             stored.notifications = BTreeMap::new();
         }
-        for Notification { at, event, sinks } in self.notifications {
-            let (record, id) = (stored.record.id.clone(), event.id(&stored.record.id));
-            for sink in sinks {
-                let (attempts, next_attempt_at) = (0, at);
-                let (key, record, event) = ((id.clone(), sink.clone()), record.clone(), event.clone());
-                let queued =
-                    QueuedNotification { id: id.clone(), sink, record, at, event, attempts, next_attempt_at };
-                stored.notifications.entry(key).or_insert(queued);
-            }
+        for notification in self.notifications {
+            stored.queue(notification);
         }
         for checkpoint in self.exchanges {
             match &mut stored.exchanges {

@@ -108,9 +108,11 @@ pub enum Change {
     RestoreError(Option<RestoreError>),
     /// The exchanges that changed up to an event that is stored.
     Exchanges(Box<ExchangeCheckpoint>),
-    /// A notification to queue for its sinks. One that is queued for a sink already stays as it is. A full queue loses
-    /// its oldest notification, which is counted.
+    /// A notification to queue for its sinks. One that is queued for a sink already stays as it is. That of a pending
+    /// request replaces the record's earlier one. A full queue loses its oldest notification, which is counted.
     Notification(Notification),
+    /// Removes the notification of a pending request from the queues: the request is settled.
+    RequestSettled,
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// The time of the last activity in the record, overriding the changes before it in the same append: for a

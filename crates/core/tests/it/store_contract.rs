@@ -32,6 +32,7 @@ use self::delete::{
 use self::notifications::{
     full_queue_of_a_sink_drops_its_oldest_notifications, notification_is_queued_once_for_each_sink,
     notification_of_a_refused_append_is_not_queued, notifications_of_a_deleted_record_are_erased,
+    pending_request_has_one_notification_until_it_is_settled,
     settled_notification_leaves_the_queue_unless_it_is_tried_again,
 };
 use self::scopes::{
@@ -119,6 +120,7 @@ promises! {
     settled_notification_leaves_the_queue_unless_it_is_tried_again,
     full_queue_of_a_sink_drops_its_oldest_notifications,
     notifications_of_a_deleted_record_are_erased,
+    pending_request_has_one_notification_until_it_is_settled,
 }
 
 type AnyStore = Arc<dyn Store>;

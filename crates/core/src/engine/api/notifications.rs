@@ -51,7 +51,7 @@ impl NotificationQueue {
         event: impl FnOnce(bool) -> NotificationEvent,
     ) -> Option<Notification> {
         let NotificationTargets { sinks, wants_text } = (self.targets)(kind);
-        (!sinks.is_empty()).then(|| Notification { at, event: event(wants_text), sinks })
+        (!sinks.is_empty()).then(|| Notification { at, event: event(wants_text), sinks, due_at: at })
     }
 
     /// The notification of a fact, if it is an event that a sink wants.
@@ -117,10 +117,11 @@ mod tests {
         let error = FactError { code: ErrorCode::AgentDied, message: "a secret".into() };
         let failed = Fact::TurnEnded { turn: 2, stop_reason: None, error: Some(error) };
         let sinks = || vec!["phone".to_owned()];
+        let notification = |event| Some(Notification { at: at(), event, sinks: sinks(), due_at: at() });
         let event = NotificationEvent::TurnEnded { turn: 2, stop_reason: "end_turn".into() };
-        assert_eq!(queue.of_fact(at(), &ended), Some(Notification { at: at(), event, sinks: sinks() }));
+        assert_eq!(queue.of_fact(at(), &ended), notification(event));
         let event = NotificationEvent::Failed { turn: 2, code: ErrorCode::AgentDied };
-        assert_eq!(queue.of_fact(at(), &failed), Some(Notification { at: at(), event, sinks: sinks() }));
+        assert_eq!(queue.of_fact(at(), &failed), notification(event));
         assert_eq!(queue.of_fact(at(), &reset(true)), None);
         assert_eq!(queue.of_fact(at(), &Fact::AgentAway {}), None);
         assert_eq!(NotificationQueue::default().of_fact(at(), &ended), None);

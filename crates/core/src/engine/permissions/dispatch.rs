@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::acp::client::{PermissionRequest, ToolRequest, is_elicitation_answer};
 use crate::machine::Input;
-use crate::model::{AgentRequestId, Permit, PreviousContent, ToolKind, ToolUse};
+use crate::model::{AgentRequestId, Permit, PreviousContent, Timestamp, ToolKind, ToolUse};
 use crate::wire::RpcError;
 
 use super::request::{
@@ -17,6 +18,9 @@ use super::request::{
 };
 use crate::engine::tools::dispatch::PendingTool;
 use crate::engine::tools::run::Checked;
+
+/// The least time between two notifications of pending requests.
+const NOTIFICATION_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How many bytes of an unanswered request's description are stored.
 const SUMMARY_BYTES: usize = 1024;
@@ -48,6 +52,16 @@ impl InboundRequest {
 pub(crate) struct Permissions {
     requests: HashMap<AgentRequestId, InboundRequest>,
     pub(crate) decisions: PendingDecisions,
+    notified: Option<NotifiedRequest>,
+}
+
+/// The request of the session's last notification.
+#[derive(Debug)]
+struct NotifiedRequest {
+    ask: AgentRequestId,
+    due_at: Timestamp,
+    /// Whether its notification was removed from the queues.
+    is_settled: bool,
 }
 
 impl Permissions {
@@ -117,6 +131,25 @@ impl Permissions {
         let permission = request.permission()?;
         let (tool, can_be_approved) = (permission.tool.clone(), permission.can_be_approved());
         Some((permission.params().clone(), Some(RequestedPermission { tool, can_be_approved }), offer))
+    }
+
+    /// When the notification of a pending request is due. It takes the place of an earlier one that is not due yet, so
+    /// an agent that sends many requests causes one in each interval.
+    pub(crate) fn notify(&mut self, ask: &AgentRequestId, now: Timestamp) -> Timestamp {
+        let due_at = match &self.notified {
+            Some(last) if last.due_at > now => last.due_at,
+            Some(last) => now.max(later(last.due_at, NOTIFICATION_INTERVAL)),
+            None => now,
+        };
+        self.notified = Some(NotifiedRequest { ask: ask.clone(), due_at, is_settled: false });
+        due_at
+    }
+
+    /// Whether the request of the last notification is settled, and was not when this was called before.
+    pub(crate) fn take_settled_notification(&mut self) -> bool {
+        let Self { requests, notified, .. } = self;
+        let last = notified.as_mut().filter(|last| !last.is_settled && !requests.contains_key(&last.ask));
+        last.map(|last| last.is_settled = true).is_some()
     }
 
     /// Sends a persisted request to the turn's client, unless it was withdrawn.
@@ -201,6 +234,11 @@ impl Permissions {
     }
 }
 
+fn later(at: Timestamp, by: Duration) -> Timestamp {
+    let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(at.as_millis().saturating_add(millis)).unwrap_or(at)
+}
+
 /// Maps a client's decision to an elicitation. An unsuitable decision declines it.
 pub(crate) fn elicited(decision: ClientDecision) -> Permit {
     match decision {
@@ -211,5 +249,36 @@ pub(crate) fn elicited(decision: ClientDecision) -> Permit {
         | ClientDecision::Approve
         | ClientDecision::Reject
         | ClientDecision::Fail(_) => Permit::Declined,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::RpcId;
+
+    #[test]
+    fn notifications_of_pending_requests_keep_their_interval() {
+        let at = |seconds: i64| Timestamp::from_millis(seconds * 1000).unwrap();
+        let ask = |name: &str| AgentRequestId(RpcId::from_string(name));
+        let mut permissions = Permissions::default();
+        let due: Vec<_> = [(1, 1), (2, 2), (3, 12), (4, 17), (5, 100)]
+            .map(|(name, now)| permissions.notify(&ask(&name.to_string()), at(now)))
+            .into();
+        assert_eq!(due, [1, 16, 16, 31, 100].map(at));
+    }
+
+    #[test]
+    fn notification_of_a_settled_request_is_taken_back_once() {
+        let at = Timestamp::from_millis(0).unwrap();
+        let ask = AgentRequestId(RpcId::from_string("one"));
+        let mut permissions = Permissions::default();
+        assert!(!permissions.take_settled_notification());
+        permissions.add(ask.clone(), InboundRequest::Elicitation("{}".into()));
+        permissions.notify(&ask, at);
+        assert!(!permissions.take_settled_notification());
+        permissions.remove(&ask);
+        assert!(permissions.take_settled_notification());
+        assert!(!permissions.take_settled_notification());
     }
 }

@@ -317,6 +317,11 @@ impl SessionJournal {
         self.changes.extend(notification.into().map(Change::Notification));
     }
 
+    /// Removes the notification of a pending request from the queues.
+    pub(crate) fn remove_waiting_notification(&mut self) {
+        self.changes.push(Change::RequestSettled);
+    }
+
     /// Stores the usage, if it has changed.
     fn set_usage(&mut self, usage: Option<SessionUsage>) {
         if self.usage != usage {

@@ -10,7 +10,7 @@ use crate::acp::idle_meta;
 use crate::machine::Input;
 use crate::model::{
     AcpSessionId, AgentError, AgentRequestId, AgentState, Direction, EventKind, Fact, ForwardId,
-    NotificationEvent, NotificationKind, RecordId, RequestId, TurnId, Update,
+    Notification, NotificationEvent, NotificationKind, RecordId, RequestId, TurnId, Update,
 };
 use crate::tools::TerminalProcess;
 use crate::wire::RpcError;
@@ -303,8 +303,11 @@ impl SessionTask {
             text: self.permissions.title_of(ask).filter(|_| wants_text).map(|title| self.redact(title)),
         };
         let queue = &self.shared.settings.notifications;
-        let notification = queue.notification(self.now(), NotificationKind::Waiting, event);
-        self.journal.queue_notification(notification);
+        let now = self.now();
+        if let Some(notification) = queue.notification(now, NotificationKind::Waiting, event) {
+            let due_at = self.permissions.notify(ask, now);
+            self.journal.queue_notification(Notification { due_at, ..notification });
+        }
     }
 
     /// Text of the agent without secrets.

@@ -190,6 +190,9 @@ impl SessionTask {
     /// that a client that receives a reply sees the status after it.
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
+            if self.permissions.take_settled_notification() {
+                self.journal.remove_waiting_notification();
+            }
             self.journal.commit().await?;
             self.timers.update(self.now(), &self.machine);
             self.timers.wait.observe(self.wait_reason());

@@ -109,6 +109,9 @@ impl Left {
             let event = |_| NotificationEvent::HostLost { turn: turn.0 };
             settings.notifications.notification(at, NotificationKind::HostLost, event)
         });
-        run.into_iter().chain(fact).chain(spoken).chain(notification.map(Change::Notification)).collect()
+        // The agent's requests ended with it.
+        let settled = run.as_ref().map(|_| Change::RequestSettled);
+        let notification = notification.map(Change::Notification);
+        run.into_iter().chain(fact).chain(spoken).chain(settled).chain(notification).collect()
     }
 }

@@ -8,7 +8,9 @@ use rusqlite::{Connection, params};
 use super::cells::{self, Cells, Columns, columns};
 use super::fault::SqliteFault;
 use super::rows::RecordKey;
-use crate::model::{DeliveryOutcome, Notification, QueuedNotification, RecordId, SinkStatus, Timestamp};
+use crate::model::{
+    DeliveryOutcome, Notification, NotificationKind, QueuedNotification, RecordId, SinkStatus, Timestamp,
+};
 use crate::store::MAX_NOTIFICATIONS;
 
 /// The columns of a queued notification.
@@ -32,7 +34,7 @@ pub(super) fn queue(
     record: &RecordId,
     notification: &Notification,
 ) -> Result<(), SqliteFault> {
-    let Notification { at, event, sinks } = notification;
+    let Notification { at, event, sinks, due_at } = notification;
     for sink in sinks {
         let queued = QueuedNotification {
             id: event.id(record),
@@ -41,11 +43,30 @@ pub(super) fn queue(
             at: *at,
             event: event.clone(),
             attempts: 0,
-            next_attempt_at: *at,
+            next_attempt_at: *due_at,
         };
+        if event.kind() == NotificationKind::Waiting {
+            remove_waiting(connection, key, Some((sink, &queued.id)))?;
+        }
         write(connection, "OR IGNORE", &NotificationRow { queued, record: key })?;
         drop_oldest(connection, sink)?;
     }
+    Ok(())
+}
+
+/// Removes the notifications of a record's pending requests; with a sink, only there, and all but this one.
+pub(super) fn remove_waiting(
+    connection: &Connection,
+    key: RecordKey,
+    but: Option<(&str, &str)>,
+) -> Result<(), SqliteFault> {
+    let (sink, id) = but.unzip();
+    connection
+        .prepare_cached(
+            "DELETE FROM notifications WHERE record = ?1 AND event LIKE '{\"event\":\"waiting\"%' \
+             AND (?2 IS NULL OR (sink = ?2 AND id <> ?3))",
+        )?
+        .execute(params![key.0, sink, id])?;
     Ok(())
 }
 

@@ -67,6 +67,9 @@ impl RecordWriter<'_> {
                 Change::Notification(notification) => {
                     notifications::queue(self.connection, self.standing.key, self.id, notification)?;
                 }
+                Change::RequestSettled => {
+                    notifications::remove_waiting(self.connection, self.standing.key, None)?;
+                }
                 Change::RestoreError(error) => {
                     let error = rows::restore_error_text(error.as_ref());
                     self.replace(&[("restore_error", error.as_deref().into())])?;

@@ -14,7 +14,11 @@ fn lost(turn: u64) -> NotificationEvent {
 
 fn notification(time: i64, event: NotificationEvent, sinks: &[&str]) -> Change {
     let sinks = sinks.iter().map(|sink| (*sink).to_owned()).collect();
-    Change::Notification(Notification { at: at(time), event, sinks })
+    Change::Notification(Notification { at: at(time), event, sinks, due_at: at(time) })
+}
+
+fn waits(question: &str) -> NotificationEvent {
+    NotificationEvent::Waiting { question_id: question.to_owned(), is_form: false, text: None }
 }
 
 fn queued(name: &str, sink: &str, time: i64, event: NotificationEvent) -> QueuedNotification {
@@ -59,6 +63,29 @@ pub(super) async fn notification_is_queued_once_for_each_sink(store: AnyStore) {
     let sinks = store.notification_sinks().await.unwrap();
     let counts: Vec<_> = sinks.iter().map(|sink| (sink.sink.as_str(), sink.queued)).collect();
     assert_eq!(counts, [("hook", 1), ("phone", 2)]);
+}
+
+pub(super) async fn pending_request_has_one_notification_until_it_is_settled(store: AnyStore) {
+    let lease = create(&store, record("r", 1)).await;
+    let other = vec![notification(5, waits("q9"), &["phone"])];
+    store.create(record("other", 1), other, host("h")).await.unwrap();
+    let others = || queued("other", "phone", 5, waits("q9"));
+    append(&store, &lease, vec![notification(10, waits("q1"), &["phone", "hook"])]).await;
+    append(
+        &store,
+        &lease,
+        vec![notification(20, waits("q2"), &["phone"]), notification(30, lost(1), &["phone"])],
+    )
+    .await;
+    let (second, turn) = (queued("r", "phone", 20, waits("q2")), queued("r", "phone", 30, lost(1)));
+    assert_eq!(waiting(&store, "phone").await, [others(), second.clone(), turn.clone()]);
+    assert_eq!(waiting(&store, "hook").await, [queued("r", "hook", 10, waits("q1"))]);
+    // The same event again changes nothing.
+    append(&store, &lease, vec![notification(40, waits("q2"), &["phone"])]).await;
+    assert_eq!(waiting(&store, "phone").await, [others(), second, turn.clone()]);
+    append(&store, &lease, vec![Change::RequestSettled]).await;
+    assert_eq!(waiting(&store, "phone").await, [others(), turn]);
+    assert_eq!(waiting(&store, "hook").await, []);
 }
 
 pub(super) async fn notification_of_a_refused_append_is_not_queued(store: AnyStore) {

@@ -8,7 +8,8 @@ use crate::model::{
 
 fn lost() -> Change {
     let sinks = vec!["phone".to_owned()];
-    Change::Notification(Notification { at: at(9), event: NotificationEvent::HostLost { turn: 1 }, sinks })
+    let event = NotificationEvent::HostLost { turn: 1 };
+    Change::Notification(Notification { at: at(9), event, sinks, due_at: at(9) })
 }
 
 #[tokio::test]
