@@ -29,7 +29,7 @@ pub use wait_reason::{WaitReasonAnswer, WaitReasonMeta};
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 3 };
 
 /// The request with which a server announces a remote client.
-pub(crate) const REMOTE_CLIENT: &str = "_acpx/elsewhere";
+pub(crate) const REMOTE_CLIENT: &str = "_acpx/remote";
 
 /// The versions in which a host can restrict a remote client.
 pub(crate) const REMOTE_CLIENT_PROTOCOL: ProtocolRange = ProtocolRange { oldest: 3, ..PROTOCOL };
@@ -126,7 +126,7 @@ pub struct LaunchMeta {
     pub login: Option<LoginPolicy>,
 }
 
-/// The params of `_acpx/elsewhere`: a server's description of a remote client, sent before the client's first message.
+/// The params of `_acpx/remote`: a server's description of a remote client, sent before the client's first message.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that the user of a server allows or not"

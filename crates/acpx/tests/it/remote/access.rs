@@ -90,10 +90,10 @@ fn client_is_marked_as_remote_only_once_and_only_by_its_server() {
     let served = Served::new(&place, &[]);
     let mut socket = Socket::silent(&served, None).unwrap();
     let own = json!({ "client": { "agent": { "argv": ["sh"] } }, "approveAll": true, "stdioServers": true });
-    assert_eq!(socket.call("_acpx/elsewhere", own.clone())["error"]["code"], -32601);
+    assert_eq!(socket.call("_acpx/remote", own.clone())["error"]["code"], -32601);
     let answer = socket.call("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
-    assert_eq!(socket.call("_acpx/elsewhere", own)["error"]["code"], -32601);
+    assert_eq!(socket.call("_acpx/remote", own)["error"]["code"], -32601);
     let made = socket.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
     assert!(made["result"]["sessionId"].is_string(), "{made}");
 }

@@ -79,7 +79,7 @@ pub enum CursorError {
         last: Option<u64>,
     },
     /// The store cannot be read.
-    #[error("what is events cannot be read")]
+    #[error("the events cannot be read")]
     Store(#[from] StoreError),
 }
 

@@ -187,7 +187,7 @@ async fn remote_client_gets_a_login_hint_without_the_command_line() {
     let mut editor = bench.joined(1).await;
     let client =
         json!({ "agent": { "argv": argv }, "environment": super::environment(), "cwd": bench.home.path() });
-    editor.call("_acpx/elsewhere", json!({ "client": client, "who": "token" })).await.unwrap();
+    editor.call("_acpx/remote", json!({ "client": client, "who": "token" })).await.unwrap();
     let params = json!({ "protocolVersion": 1, "clientCapabilities": { "auth": { "terminal": true } } });
     let answer = editor.call("initialize", params).await.unwrap();
     assert_eq!(answer["authMethods"], json!([]));
