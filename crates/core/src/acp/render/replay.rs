@@ -83,7 +83,7 @@ impl ReplayRenderer {
                 let lines = self.rendering.fact(event, &|_| false, true);
                 self.push_lines(event, lines);
                 if let Some(terminal) = own_terminal(event) {
-                    self.tell_calls_of(event, &terminal);
+                    self.render_calls_of(event, &terminal);
                 }
             }
             (Direction::ToAgent, EventKind::Request) => {
@@ -156,16 +156,16 @@ impl ReplayRenderer {
             self.flush();
         }
         let place = self.out.len();
-        self.tell_update(event, &line);
+        self.render_update(event, &line);
         if let Some(prompt) = begun {
             self.prompt(place, &prompt);
         }
     }
 
-    fn tell_update(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let is_told = self.rendering.update(event, line);
+    fn render_update(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        let is_rendered = self.rendering.update(event, line);
         match line.head.kind {
-            UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User) if !is_told => {
+            UpdateKind::Chunk(MessageKind::User) | UpdateKind::Message(MessageKind::User) if !is_rendered => {
                 self.flush();
             }
             UpdateKind::Chunk(kind) => self.chunk(event, line, kind),
@@ -182,13 +182,13 @@ impl ReplayRenderer {
                     self.as_received(event, line);
                 } else if state == SessionStateKind::Plan {
                     // The translation keeps several plans in the order of their first updates.
-                    self.take_in(event, line);
+                    self.track(event, line);
                 }
             }
             UpdateKind::Notice | UpdateKind::RunState => {}
             UpdateKind::Message(_) | UpdateKind::Compaction | UpdateKind::Other => {
                 self.flush();
-                if is_told {
+                if is_rendered {
                     self.note_begun(event, line);
                     self.as_received(event, line);
                 }
@@ -228,12 +228,12 @@ impl ReplayRenderer {
         self.flush();
         self.as_received(event, line);
         let Some(id) = line.head.terminal.and_then(json::string) else { return };
-        self.tell_calls_of(event, &(event.lineage, Box::from(id)));
+        self.render_calls_of(event, &(event.lineage, Box::from(id)));
     }
 
-    fn tell_calls_of(&mut self, event: &Event, terminal: &EntityKey) {
+    fn render_calls_of(&mut self, event: &Event, terminal: &EntityKey) {
         for call in self.index.calls_of(terminal).to_vec() {
-            self.tell_tool(event, &call);
+            self.render_tool(event, &call);
         }
     }
 
@@ -249,7 +249,7 @@ impl ReplayRenderer {
             return self.as_received(event, line);
         };
         if event.seq < self.from {
-            return self.take_in(event, line);
+            return self.track(event, line);
         }
         let next = Run {
             kind,
@@ -321,11 +321,11 @@ impl ReplayRenderer {
             (UpdateKind::ToolContent, Some(content)) => tool.take_content(content),
             _ => tool.take(line.update, version(event)),
         }
-        self.tell_tool(event, &key);
+        self.render_tool(event, &key);
     }
 
     /// Renders a tool call if this event is its last.
-    fn tell_tool(&mut self, event: &Event, key: &EntityKey) {
+    fn render_tool(&mut self, event: &Event, key: &EntityKey) {
         if !self.index.is_last_of(key, event) {
             return;
         }
@@ -373,7 +373,7 @@ impl ReplayRenderer {
     }
 
     /// Passes an update that is not sent to the translator, if later translations depend on it.
-    fn take_in(&mut self, event: &Event, line: &UpdateLine<'_>) {
+    fn track(&mut self, event: &Event, line: &UpdateLine<'_>) {
         if self.rendering.remembers_all(event) {
             drop(self.rendering.as_received(event, line, &UpdateMeta::default()));
         }
