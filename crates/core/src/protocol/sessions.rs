@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Cost, SessionIdentity};
+use crate::model::{Cost, SessionIdentity, SettingValue};
 
 /// The notification of changed sessions.
 pub(crate) const SESSIONS_CHANGED: &str = "_acpx/sessions/changed";
@@ -69,6 +69,9 @@ pub(crate) struct SessionRowMeta {
     /// The last message, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_message: Option<LastMessageMeta>,
+    /// How the last turn ended: its stop reason, or `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
     /// What the agent's session has cost, as the agent reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -152,6 +155,38 @@ pub(crate) struct AgentChoiceMeta {
     /// Whether the last used record is with this agent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub last_used: bool,
+    /// The modes and models of its last session, in the form of ACP's `configOptions`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<KnownOptionMeta>,
+}
+
+/// An option of an agent, as it is known from a session.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KnownOptionMeta {
+    /// Its id.
+    pub config_id: String,
+    /// Its name.
+    pub name: String,
+    /// What it is about, such as `mode` or `model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Always `select`.
+    pub r#type: &'static str,
+    /// Its value in that session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_value: Option<SettingValue>,
+    /// The values it can have.
+    pub options: Vec<OptionValueMeta>,
+}
+
+/// A value of an option.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct OptionValueMeta {
+    /// The value.
+    pub value: String,
+    /// Its name: the store has none but the value itself.
+    pub name: String,
 }
 
 /// A directory that a record works in.

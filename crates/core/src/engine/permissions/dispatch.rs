@@ -255,12 +255,11 @@ pub(crate) fn elicited(decision: ClientDecision) -> Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::RpcId;
 
     #[test]
     fn notifications_of_pending_requests_keep_their_interval() {
         let at = |seconds: i64| Timestamp::from_millis(seconds * 1000).unwrap();
-        let ask = |name: &str| AgentRequestId(RpcId::from_string(name));
+        let ask = |name: &str| AgentRequestId(name.into());
         let mut permissions = Permissions::default();
         let due: Vec<_> = [(1, 1), (2, 2), (3, 12), (4, 17), (5, 100)]
             .map(|(name, now)| permissions.notify(&ask(&name.to_string()), at(now)))
@@ -271,7 +270,7 @@ mod tests {
     #[test]
     fn notification_of_a_settled_request_is_taken_back_once() {
         let at = Timestamp::from_millis(0).unwrap();
-        let ask = AgentRequestId(RpcId::from_string("one"));
+        let ask = AgentRequestId("one".into());
         let mut permissions = Permissions::default();
         assert!(!permissions.take_settled_notification());
         permissions.add(ask.clone(), InboundRequest::Elicitation("{}".into()));

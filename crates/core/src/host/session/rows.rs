@@ -17,8 +17,8 @@ use crate::host::Host;
 use crate::host::connection::Connection;
 use crate::host::connection::access::ClientAccess;
 use crate::model::{
-    AgentSpec, ChunkContent, Content, Direction, Event, EventKind, Lifecycle, MessageKind, Record, RecordId,
-    Seq, Timestamp, TurnState, Update,
+    AgentSpec, ChunkContent, Content, Direction, Event, EventKind, Fact, Lifecycle, MessageKind, Record,
+    RecordId, Seq, Timestamp, TurnState, Update,
 };
 use crate::protocol::acpx_meta::problem;
 use crate::protocol::rpc_error;
@@ -235,6 +235,7 @@ impl HomeView {
 
     async fn row(&self, store: &dyn Store, record: &Record) -> Result<SessionRowMeta, StoreError> {
         let usage = record.info.usage.as_ref();
+        let RecordTail { reply, outcome } = RecordTail::read(store, record).await?;
         Ok(SessionRowMeta {
             ids: record.identity(),
             agent: record.agent.label().into_owned(),
@@ -244,7 +245,9 @@ impl HomeView {
             state: self.state(record),
             updated_at: record.updated_at.to_string(),
             created_at: record.created_at.to_string(),
-            last_message: last_message(store, record).await?,
+            last_message: last_message(store, record, reply).await?,
+            // A prompt may have been dropped from the queue since the running turn began.
+            outcome: outcome.filter(|_| !self.open_turns.contains_key(&record.id)),
             cost: usage.and_then(|usage| usage.cost.clone()),
             tokens: usage.map(|usage| usage.used).filter(|used| *used > 0),
             queued: self.queued(store, record).await?,
@@ -253,11 +256,12 @@ impl HomeView {
 }
 
 /// The last message among the last events, or else the last prompt.
-async fn last_message(store: &dyn Store, record: &Record) -> Result<Option<LastMessageMeta>, StoreError> {
-    if record.last_seq.is_none() {
-        return Ok(None);
-    }
-    if let Some(text) = last_reply(store, record).await? {
+async fn last_message(
+    store: &dyn Store,
+    record: &Record,
+    reply: Option<String>,
+) -> Result<Option<LastMessageMeta>, StoreError> {
+    if let Some(text) = reply {
         return Ok(Some(LastMessageMeta { role: "agent", text }));
     }
     let Some(turn) = record.last_turn else { return Ok(None) };
@@ -277,31 +281,69 @@ pub(super) enum MessagePart {
     Prompt,
 }
 
-/// The agent's last message, if no prompt follows it.
-async fn last_reply(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
-    let last = record.last_seq.map_or(0, |last| last.0);
-    let earliest = last.saturating_sub(LAST_EVENTS - 1).max(1);
-    let (mut parts, mut until) = (Vec::new(), last);
-    let mut is_whole = false;
-    'message: while until >= earliest {
-        let from = until.saturating_sub(EVENTS_READ - 1).max(earliest);
-        for event in events(store, record, from, until).await?.iter().rev() {
-            match part(event) {
-                MessagePart::Text(text) => parts.push(text),
-                MessagePart::Aside => {}
-                MessagePart::Boundary if parts.is_empty() => {}
-                MessagePart::Prompt if parts.is_empty() => return Ok(None),
-                MessagePart::Boundary | MessagePart::Prompt => {
-                    is_whole = true;
-                    break 'message;
+/// What the last events of a record say.
+#[derive(Default)]
+struct RecordTail {
+    /// The agent's last message, if no prompt follows it.
+    reply: Option<String>,
+    /// How the last turn ended, if it has: its stop reason, or `failed`.
+    outcome: Option<String>,
+}
+
+impl RecordTail {
+    async fn read(store: &dyn Store, record: &Record) -> Result<Self, StoreError> {
+        let last = record.last_seq.map_or(0, |last| last.0);
+        let earliest = last.saturating_sub(LAST_EVENTS - 1).max(1);
+        let (mut parts, mut until) = (Vec::new(), last);
+        let (mut turn, mut is_whole) = (None, false);
+        'message: while until >= earliest {
+            let from = until.saturating_sub(EVENTS_READ - 1).max(earliest);
+            for event in events(store, record, from, until).await?.iter().rev() {
+                turn = turn.or_else(|| LastTurn::of(event));
+                match part(event) {
+                    MessagePart::Text(text) => parts.push(text),
+                    MessagePart::Aside => {}
+                    MessagePart::Boundary if parts.is_empty() => {}
+                    MessagePart::Prompt if parts.is_empty() => break 'message,
+                    MessagePart::Boundary | MessagePart::Prompt => {
+                        is_whole = true;
+                        break 'message;
+                    }
                 }
             }
+            until = from - 1;
         }
-        until = from - 1;
+        let text: String = parts.into_iter().rev().collect();
+        let lacks_beginning = !is_whole && earliest > Seq::FIRST.0;
+        let reply = Some(on_one_line(&text, lacks_beginning)).filter(|text| !text.is_empty());
+        let outcome = match turn {
+            Some(LastTurn::Ended(outcome)) => Some(outcome),
+            Some(LastTurn::Started) | None => None,
+        };
+        Ok(Self { reply, outcome })
     }
-    let text: String = parts.into_iter().rev().collect();
-    let lacks_beginning = !is_whole && earliest > Seq::FIRST.0;
-    Ok(Some(on_one_line(&text, lacks_beginning)).filter(|text| !text.is_empty()))
+}
+
+/// The last event that starts or ends a turn.
+enum LastTurn {
+    Started,
+    /// With its stop reason, or `failed`.
+    Ended(String),
+}
+
+impl LastTurn {
+    fn of(event: &Event) -> Option<Self> {
+        if event.kind != EventKind::Fact {
+            return None;
+        }
+        match Fact::from_body(&event.body)? {
+            Fact::TurnStarted { .. } => Some(Self::Started),
+            Fact::TurnEnded { stop_reason, .. } => {
+                Some(Self::Ended(stop_reason.unwrap_or_else(|| "failed".to_owned())))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A range of events. The store ends a page early if its events are large, so it may take several.

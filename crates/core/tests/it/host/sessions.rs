@@ -94,6 +94,7 @@ async fn subscriber_gets_changed_rows_and_removed_records() {
     assert_eq!(row["acpxRecordId"], *record);
     assert_eq!(row["title"], "hello");
     assert_eq!(row["lastMessage"], json!({ "role": "agent", "text": "first second" }));
+    assert_eq!(row["outcome"], "end_turn");
     client.call::<Value>("session/delete", &json!({ "sessionId": record })).await.unwrap();
     loop {
         let changes = notification(&mut watcher, "_acpx/sessions/changed").await;
@@ -189,8 +190,9 @@ async fn history_pages_back_by_turns_without_attaching() {
 async fn directories_of_records_and_queued_content_are_listed() {
     let bench = Bench::new();
     let hold = bench.home.join("go");
+    let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "code", "name": "Code" }] });
     let script = Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1", "modes": modes }))),
         ("session/prompt", Script::new().await_file(&hold).end("end_turn")),
     ]);
     let mut client = bench.client().await;
@@ -211,11 +213,20 @@ async fn directories_of_records_and_queued_content_are_listed() {
     assert_eq!(queue["prompts"][0]["content"], json!([{ "type": "text", "text": "b\nc" }]));
     let rows: Value = other.call("_acpx/sessions", &json!({})).await.unwrap();
     assert_eq!(
-        (&rows["sessions"][0]["state"], &rows["sessions"][0]["queued"]),
-        (&json!("working"), &json!(1))
+        (&rows["sessions"][0]["state"], &rows["sessions"][0]["queued"], rows["sessions"][0].get("outcome")),
+        (&json!("working"), &json!(1), None)
     );
     let known: Value = other.call("_acpx/agents", &json!({})).await.unwrap();
-    assert_eq!(known["agents"], json!([{ "name": "scripted", "lastUsed": true }]));
+    let value = |value: &str| json!({ "value": value, "name": value });
+    let mode = json!({
+        "configId": "acpx.mode",
+        "name": "Mode",
+        "category": "mode",
+        "type": "select",
+        "currentValue": "ask",
+        "options": [value("ask"), value("code")],
+    });
+    assert_eq!(known["agents"], json!([{ "name": "scripted", "lastUsed": true, "options": [mode] }]));
     assert_eq!(known["directories"][0]["cwd"], json!(bench.home.path()));
     std::fs::write(&hold, "").unwrap();
 }
