@@ -223,10 +223,25 @@ fn pending_request_is_notified_with_the_command_that_answers_it() {
     let page = format!("http://127.0.0.1:7/#/s/{}", payload["acpxRecordId"].as_str().unwrap());
     assert_eq!(payload["url"], page);
     assert_eq!(payload.get("text"), None);
+    until_delivered(&place, 1);
     let command = payload["command"].as_str().unwrap().strip_prefix("acpx ").unwrap();
     place.ok(&command.split(' ').collect::<Vec<_>>());
     assert_eq!(receiver.wait_for(2)[1].verified()["event"], "turn_ended");
     until_delivered(&place, 2);
+}
+
+#[test]
+fn answered_request_leaves_the_queue_of_its_sink() {
+    let receiver = Receiver::new(Reaction::Answer("500 Internal Server Error", String::new()));
+    let place = begun(&[webhook(&receiver)]);
+    place.ok(&["--non-interactive-permissions", "wait", "demo", "--no-wait", "permission"]);
+    assert_eq!(receiver.wait_for(1)[0].verified()["event"], "waiting");
+    eventually("the failure is stored", || sinks(&place)[0]["lastError"].is_string());
+    let question = place.json(&["pending"])["questions"][0]["questionId"].as_str().unwrap().to_owned();
+    place.ok(&["approve", &question]);
+    receiver.release(Reaction::Accept);
+    until_delivered(&place, 1);
+    assert_eq!(receiver.received().last().unwrap().verified()["event"], "turn_ended");
 }
 
 #[test]
@@ -326,6 +341,12 @@ fn notify_commands_print_objects_and_refuse_unknown_sinks() {
     let place = Place::new();
     assert_eq!(sinks(&place), Vec::<Value>::new());
     assert_eq!(place.acpx(&["--format", "json", "notify", "test"]).failure().0, "NO_SINK");
+    let failing = |name: &str| json!({ "type": "command", "name": name, "argv": ["false"] });
+    configure(&place, &[failing("one"), failing("two")]);
+    let failed = place.acpx(&["--format", "json", "notify", "test"]);
+    assert_eq!(failed.failure().0, "NOTIFICATION_FAILED");
+    let text = failed.lines().pop().unwrap()["error"]["message"].to_string();
+    assert!(text.contains("one: false failed") && text.contains("two: false failed"), "{text}");
     configure(&place, &[json!({ "type": "command", "argv": ["true"], "events": ["failed"] })]);
     assert_eq!(place.acpx(&["--format", "json", "notify", "test", "phone"]).failure().0, "NO_SINK");
     let tested = place.json(&["notify", "test", "command"]);

@@ -116,6 +116,50 @@ fn web_server_on_every_address_needs_its_public_url() {
     assert_eq!(place.acpx(&named).failure().0, "TLS_UNUSABLE");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn web_link_has_its_qr_code_only_on_a_terminal() {
+    use crate::terminal::OnTerminal;
+
+    let place = Place::new();
+    let is_drawn = |text: &str| text.contains('█') || text.contains('▀');
+    let piped = place.ok(&["web", "--no-open"]);
+    assert!(piped.starts_with("http://127.0.0.1:") && !is_drawn(&piped), "{piped}");
+    let mut terminal = OnTerminal::sized(&place.command(&["web", "--no-open"]), 120, 60);
+    terminal.wait_for("valid once");
+    assert_eq!(terminal.done(), Some(0));
+    assert!(is_drawn(&terminal.seen), "{}", terminal.seen);
+    place.json(&["web", "stop"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_of_an_agent_open_no_page_and_deliver_no_notifications() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let tried = place.path_of("tried");
+    let lines = ["web --no-open", "web stop", "notify test", "notify run"];
+    let tries: Vec<_> =
+        lines.iter().map(|line| format!(r#""{program}" --format json {line} </dev/null"#)).collect();
+    // A program that replaces the agent has the host as its parent.
+    let inside = format!(
+        r#"{{ {}; }} >"{out}"; [ -e "{out}.2" ] && exec "{program}" --format json notify run >"{out}.3"; \
+           : >"{out}.2"; exec "{program}" demo-agent"#,
+        tries.join("; "),
+        out = tried.display(),
+    );
+    place.configure(&json!({ "agents": { "inside": { "argv": ["sh", "-c", inside] } } }).to_string());
+    place.ok(&["inside", "sessions", "new", "--name", "one"]);
+    let said = std::fs::read_to_string(&tried).unwrap();
+    let codes: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<_> = codes.iter().map(|line| line["error"]["data"]["detailCode"].clone()).collect();
+    assert_eq!(codes, vec![json!("NOT_ALLOWED"); lines.len()], "{said}");
+    place.acpx(&["inside", "sessions", "new", "--name", "two"]);
+    let said = std::fs::read_to_string(place.path_of("tried.3")).unwrap();
+    assert!(said.contains("NOT_ALLOWED"), "{said}");
+    assert_eq!(place.json(&["web", "status"])["status"], "stopped");
+}
+
 #[test]
 fn web_server_of_another_version_is_restarted_at_its_address() {
     let place = Place::new();
