@@ -75,14 +75,14 @@ fn known_options(reported: &OfferedSettings) -> Vec<KnownOptionMeta> {
             Some("model") => "Model",
             _ => config_id,
         };
-        let value = |value: &Box<str>| OptionValueMeta { value: value.to_string(), name: value.to_string() };
+        let value = |value: &str| OptionValueMeta { value: value.to_owned(), name: value.to_owned() };
         Some(KnownOptionMeta {
             config_id: config_id.to_owned(),
             name: name.to_owned(),
             category: category.map(str::to_owned),
             r#type: "select",
             current_value: offered.value.clone(),
-            options: choices.iter().map(value).collect(),
+            options: choices.iter().map(|choice| value(choice)).collect(),
         })
     };
     reported.0.iter().filter_map(known).collect()
