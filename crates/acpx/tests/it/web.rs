@@ -139,13 +139,13 @@ fn programs_of_an_agent_open_no_page_and_deliver_no_notifications() {
     let program = env!("CARGO_BIN_EXE_acpx");
     let tried = place.path_of("tried");
     let lines = ["web --no-open", "web stop", "notify test", "notify run"];
-    let tries: Vec<_> =
+    let commands: Vec<_> =
         lines.iter().map(|line| format!(r#""{program}" --format json {line} </dev/null"#)).collect();
     // A program that replaces the agent has the host as its parent.
     let inside = format!(
         r#"{{ {}; }} >"{out}"; [ -e "{out}.2" ] && exec "{program}" --format json notify run >"{out}.3"; \
            : >"{out}.2"; exec "{program}" demo-agent"#,
-        tries.join("; "),
+        commands.join("; "),
         out = tried.display(),
     );
     place.configure(&json!({ "agents": { "inside": { "argv": ["sh", "-c", inside] } } }).to_string());
