@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::transcripts::{
 };
 
 /// A directory of files, one for each session. A line is `user WORDS`, `agent WORDS`, `tool NAME WORDS` or `cwd PATH`.
+/// A file `problem` makes the directory one that cannot be listed.
 struct TestReader {
     directory: PathBuf,
 }
@@ -42,7 +43,11 @@ impl TranscriptReader for TestReader {
     }
 
     fn list(&self, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
-        for entry in fs::read_dir(&self.directory).unwrap() {
+        if self.directory.join("problem").exists() {
+            return vec![TranscriptProblem { path: self.directory.clone(), reason: "locked".to_owned() }];
+        }
+        let real = self.directory.canonicalize().unwrap();
+        for entry in fs::read_dir(real).unwrap() {
             let entry = entry.unwrap();
             let metadata = entry.metadata().unwrap();
             let modified = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
@@ -71,6 +76,44 @@ impl TranscriptReader for TestReader {
         file.read_to_string(&mut text)?;
         let lines = text.lines().map(str::to_owned).collect();
         Ok(Box::new(TestItems { lines, next: 0, position: from, at: from.cast_signed(), pending: None }))
+    }
+
+    fn resume_command(&self, _: &str) -> Option<Vec<String>> {
+        None
+    }
+}
+
+/// A file with the same lines for each of several sessions.
+struct TestDatabase {
+    path: PathBuf,
+    sessions: Mutex<Vec<&'static str>>,
+}
+
+impl TranscriptReader for Arc<TestDatabase> {
+    fn agent(&self) -> &'static str {
+        "test"
+    }
+
+    fn locations(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn list(&self, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        for session in self.sessions.lock().unwrap().iter() {
+            each(TranscriptSource {
+                agent: "test",
+                session: AcpSessionId::new(*session).unwrap(),
+                path: self.path.canonicalize().unwrap(),
+                stamp: SourceStamp { size: 1, modified: 1, inode: 0 },
+                parent: None,
+                is_archived: false,
+            });
+        }
+        Vec::new()
+    }
+
+    fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {
+        TestReader { directory: self.path.clone() }.open(source, from)
     }
 
     fn resume_command(&self, _: &str) -> Option<Vec<String>> {
@@ -255,6 +298,39 @@ fn grown_transcript_is_read_from_where_it_ended() {
         place.index.status().unwrap(),
         IndexStatus { bytes: place.index.status().unwrap().bytes, ..IndexStatus::default() }
     );
+}
+
+#[test]
+fn transcripts_stay_indexed_while_their_directory_cannot_be_listed() {
+    let mut place = Place::new();
+    place.write("one", &["user alpha"]);
+    place.update(None);
+    place.write("problem", &["user alpha"]);
+    place.update(None);
+    assert_eq!(place.all("alpha"), ["one 1: [alpha]"]);
+    for file in ["problem", "one"] {
+        fs::remove_file(place.home.path().join("transcripts").join(file)).unwrap();
+    }
+    place.update(None);
+    assert_eq!(place.all("alpha"), [""; 0]);
+}
+
+#[test]
+fn session_that_left_an_agent_database_behind_a_link_leaves_the_index() {
+    let mut place = Place::new();
+    let real = place.home.path().join("transcripts");
+    let link = place.home.path().join("link");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    // Of two sessions in one file, as in a database, one is deleted.
+    let database = TestDatabase { path: link.join("db"), sessions: Mutex::new(vec!["one", "two"]) };
+    let database = Arc::new(database);
+    place.write("db", &["user alpha"]);
+    place.readers = vec![Box::new(Arc::clone(&database))];
+    place.update(None);
+    assert_eq!(place.index.status().unwrap().transcripts, 2);
+    database.sessions.lock().unwrap().pop();
+    place.update(None);
+    assert_eq!(place.all("alpha"), ["one 1: [alpha]"]);
 }
 
 #[test]

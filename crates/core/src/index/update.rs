@@ -127,6 +127,15 @@ fn owner_of(source: &TranscriptSource) -> &AcpSessionId {
     source.parent.as_ref().unwrap_or(&source.session)
 }
 
+/// A path as it is written, and as readers name what is in it: with the links of its directory resolved.
+fn names_of(path: PathBuf) -> Vec<PathBuf> {
+    let in_real_directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    let resolved = [path.canonicalize().ok(), in_real_directory()];
+    let mut names: Vec<PathBuf> = resolved.into_iter().flatten().collect();
+    names.push(path);
+    names
+}
+
 async fn deleted_records(store: Option<&dyn Store>) -> Result<u64, IndexError> {
     match store {
         Some(store) => Ok(store.deleted_records().await?),
@@ -156,6 +165,9 @@ struct KnownTranscript {
     position: Option<u64>,
     fingerprint: i64,
 }
+
+/// A transcript that differs from its row in the index, or has none.
+type ChangedTranscript<'a> = (&'a TranscriptSource, Option<KnownTranscript>);
 
 /// The row of a transcript while it is read.
 struct TranscriptRow {
@@ -201,8 +213,8 @@ impl SearchIndex {
             Some(store) => scan.deleted(store).await?,
             None => HashSet::new(),
         };
-        let sources = scan.sources.iter().filter(|source| !deleted.contains(owner_of(source))).collect();
-        self.read_changed(readers, sources, exclusions, secrets, until, &mut progress)?;
+        let changed = self.changed_transcripts(readers, scan, &deleted, exclusions)?;
+        self.read_changed(readers, changed, exclusions, secrets, until, &mut progress)?;
         // The host may have deleted a session before its transcript was written here. The digest has the number from
         // before, so the next update compares all of them again.
         if let Some(store) = store
@@ -234,31 +246,52 @@ impl SearchIndex {
         })
     }
 
-    /// Compares transcripts with the index, removes those that are gone, and reads those that differ.
-    fn read_changed(
+    /// Compares transcripts with the index, removes those that are gone or deleted, and returns those that differ, the
+    /// newest first. A transcript below a path that could not be listed stays.
+    fn changed_transcripts<'a>(
         &mut self,
         readers: &[Box<dyn TranscriptReader>],
-        sources: Vec<&TranscriptSource>,
+        scan: &'a TranscriptScan,
+        deleted: &HashSet<AcpSessionId>,
         exclusions: &IndexExclusions,
-        secrets: &Secrets,
-        until: Option<Instant>,
-        progress: &mut IndexProgress,
-    ) -> Result<(), IndexError> {
+    ) -> Result<Vec<ChangedTranscript<'a>>, IndexError> {
         let mut known = self.known_transcripts()?;
-        let mut changed: Vec<(&TranscriptSource, Option<KnownTranscript>)> = Vec::new();
-        for source in sources {
-            match known.remove(&(source.path.clone(), source.session.as_str().to_owned())) {
+        let (mut changed, mut gone): (Vec<ChangedTranscript<'a>>, Vec<i64>) = (Vec::new(), Vec::new());
+        for source in &scan.sources {
+            let row = known.remove(&(source.path.clone(), source.session.as_str().to_owned()));
+            match row {
+                row if deleted.contains(owner_of(source)) => gone.extend(row.map(|row| row.key)),
                 Some(row) if row.stamp == source.stamp => {}
                 row => changed.push((source, row)),
             }
         }
         // A process whose environment moves an agent's directory reads other places, and removes nothing here.
-        let places: Vec<PathBuf> = readers.iter().flat_map(|reader| reader.locations()).collect();
+        let places: Vec<PathBuf> =
+            readers.iter().flat_map(|reader| reader.locations()).flat_map(names_of).collect();
+        let unlisted: Vec<PathBuf> =
+            scan.problems.iter().flat_map(|problem| names_of(problem.path.clone())).collect();
+        let is_below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
         let is_gone = |path: &Path| {
-            places.iter().any(|place| path.starts_with(place)) || exclusions.excludes(path) || !path.exists()
+            let is_listed = !is_below(path, &unlisted);
+            exclusions.excludes(path)
+                || is_listed && (is_below(path, &places) || path.try_exists().is_ok_and(|exists| !exists))
         };
-        self.forget_keys(known.iter().filter(|((path, _), _)| is_gone(path)).map(|(_, row)| row.key))?;
+        gone.extend(known.iter().filter(|((path, _), _)| is_gone(path)).map(|(_, row)| row.key));
+        self.forget_keys(gone.into_iter())?;
         changed.sort_by_key(|(source, _)| std::cmp::Reverse(source.stamp.modified));
+        Ok(changed)
+    }
+
+    /// Reads transcripts that differ from the index.
+    fn read_changed(
+        &mut self,
+        readers: &[Box<dyn TranscriptReader>],
+        changed: Vec<ChangedTranscript<'_>>,
+        exclusions: &IndexExclusions,
+        secrets: &Secrets,
+        until: Option<Instant>,
+        progress: &mut IndexProgress,
+    ) -> Result<(), IndexError> {
         for (source, row) in changed {
             let reader = readers.iter().find(|reader| reader.agent() == source.agent);
             let is_over = until.is_some_and(|until| Instant::now() >= until);
