@@ -1,20 +1,17 @@
 //! The words of a text and of a query: pairs of CJK characters, and words within identifiers.
 //!
 //! SQLite's tokenizer takes a run of letters as one word. Chinese, Japanese and Korean text has no spaces, and
-//! `parseUserName` is three words for a reader. [`parts`] are written next to the text, and a query looks in both.
+//! `parseUserName` is three words for a reader. [`parts`] are written next to the text, and a query looks in both. A
+//! single CJK character is found as the beginning of a pair, so the last character of a run is a part too.
 
 /// The parts of a text, separated by blanks.
 pub(super) fn parts(text: &str) -> String {
-    let mut parts = String::new();
-    for run in text.split(|letter: char| !letter.is_alphanumeric()).filter(|run| !run.is_empty()) {
-        for part in parts_of_run(run) {
-            if !parts.is_empty() {
-                parts.push(' ');
-            }
-            parts.push_str(&part);
-        }
-    }
-    parts
+    all_parts(text).join(" ")
+}
+
+fn all_parts(text: &str) -> Vec<String> {
+    let runs = text.split(|letter: char| !letter.is_alphanumeric()).filter(|run| !run.is_empty());
+    runs.flat_map(parts_of_run).collect()
 }
 
 /// The parts of a run of letters and digits; none if it is a plain word.
@@ -39,13 +36,11 @@ fn parts_of_run(run: &str) -> Vec<String> {
     parts
 }
 
-/// The pairs of neighbouring characters. A single character is one part.
+/// The pairs of neighbouring characters, and the last character.
 fn pairs(run: &str) -> Vec<String> {
     let letters: Vec<char> = run.chars().collect();
-    match letters.as_slice() {
-        [one] => vec![one.to_string()],
-        letters => letters.windows(2).map(|pair| pair.iter().collect()).collect(),
-    }
+    let pairs = letters.windows(2).map(|pair| pair.iter().collect());
+    pairs.chain(letters.last().map(char::to_string)).collect()
 }
 
 /// The words of an identifier in camel case: `HTTPServer2` has `HTTP`, `Server` and `2`.
@@ -108,20 +103,26 @@ impl Term {
     pub(super) fn expression(&self) -> String {
         let star = if self.is_prefix { " *" } else { "" };
         let plain = format!("{}{star}", quoted(&self.text));
-        let parts = parts(&self.text);
+        let mut parts = all_parts(&self.text);
         if parts.is_empty() {
             // It may be a word within an identifier.
             return plain;
         }
-        let is_one_cjk = parts.chars().count() == 1 && parts.chars().all(is_cjk);
-        let star = if self.is_prefix || is_one_cjk { " *" } else { "" };
-        format!("({plain} OR parts : {}{star})", quoted(&parts))
+        let ends_in_cjk = parts.last().is_some_and(|last| last.chars().all(is_cjk));
+        // In a text more characters may follow the last one, which is then in a pair with the next.
+        let is_in_pair = ends_in_cjk
+            && matches!(parts.as_slice(), [.., pair, _] if pair.chars().count() == 2 && pair.chars().all(is_cjk));
+        if is_in_pair {
+            parts.pop();
+        }
+        let star = if self.is_prefix || ends_in_cjk && !is_in_pair { " *" } else { "" };
+        format!("({plain} OR parts : {}{star})", quoted(&parts.join(" ")))
     }
 }
 
-/// A string of FTS5, whose words form a phrase.
+/// A string of FTS5, whose words form a phrase. It ends at a NUL.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', " "))
+    format!("\"{}\"", text.replace(['"', '\0'], " "))
 }
 
 /// The expression of FTS5 for a query: all its terms. `None` if it has none.
@@ -142,10 +143,10 @@ mod tests {
             ("plain words, and snake_case", ""),
             ("parseUserName", "parse User Name"),
             ("HTTPServer2", "HTTP Server 2"),
-            ("中文搜索", "中文 文搜 搜索"),
+            ("中文搜索", "中文 文搜 搜索 索"),
             ("用rust写", "用 rust 写"),
             ("字", "字"),
-            ("한국어 テスト", "한국 국어 テス スト"),
+            ("한국어 テスト", "한국 국어 어 テス スト ト"),
         ];
         for (text, expected) in cases {
             assert_eq!(parts(text), expected, "{text}");
@@ -161,8 +162,11 @@ mod tests {
             ("userName", r#"("userName" OR parts : "user Name")"#),
             ("搜索", r#"("搜索" OR parts : "搜索")"#),
             ("字", r#"("字" OR parts : "字" *)"#),
+            ("rust写字", r#"("rust写字" OR parts : "rust 写字")"#),
+            ("用rust写", r#"("用rust写" OR parts : "用 rust 写" *)"#),
             ("a::b_c", r#""a::b_c""#),
             ("* -- \"", ""),
+            ("a\0b", r#""a b""#),
             (r#"unclosed "quote here"#, r#""unclosed" AND "quote here""#),
         ];
         for (query, expected) in cases {
