@@ -137,7 +137,7 @@ impl IndexedMessage {
         Self {
             event: tool.first.0,
             id: Some(tool.id.to_string()),
-            at: None,
+            at: Some(tool.at.as_millis()),
             role: MessageRole::Tool,
             tool: Some(format!("{} {name}", field("kind")).trim().to_owned()),
             text,

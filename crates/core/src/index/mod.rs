@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::model::ErrorCode;
 use crate::store::{database_uri, make_private_directory};
 
+mod message_writer;
 mod messages;
 mod search;
 mod sessions;
@@ -26,7 +27,7 @@ pub use sessions::{IndexStatus, IndexedSession, SessionOrigin, SessionPlace, Tra
 pub use update::{IndexExclusions, IndexProgress, TranscriptScan};
 
 /// The version of the tables.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 const SCHEMA: &str = include_str!("schema.sql");
 /// How long a statement waits for another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -114,7 +115,6 @@ impl SearchIndex {
         private_file(path).map_err(not_created)?;
         let index = Self::connect(path)?;
         index.run(|connection| {
-            connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
             connection.execute_batch(SCHEMA)?;
             connection.pragma_update(None, "user_version", FORMAT)
         })?;

@@ -18,8 +18,12 @@ CREATE TABLE sessions (
     position INTEGER,
     -- Of the bytes at the beginning and before the position: a file that was replaced has others.
     fingerprint INTEGER NOT NULL DEFAULT 0,
+    -- The time of the last read that did not reach the end, in milliseconds, of a format without positions.
+    unfinished INTEGER NOT NULL DEFAULT 0,
     -- How many events were read.
     events INTEGER NOT NULL,
+    -- The time of a record's last event.
+    last_event_at INTEGER,
     directory TEXT,
     real_directory TEXT,
     title TEXT,
@@ -29,11 +33,14 @@ CREATE TABLE sessions (
     prompts INTEGER NOT NULL,
     tokens INTEGER,
     fork_of TEXT,
+    -- How many lines could not be read, and whether the last one was incomplete.
     unread INTEGER NOT NULL,
+    torn INTEGER NOT NULL DEFAULT 0,
     UNIQUE (origin, agent, session, path)
 ) STRICT;
 
--- The ACP sessions that a record has had. Transcripts of these are not shown beside the record.
+-- The ACP sessions that a record has had. Their transcripts are not listed beside the record, and a search finds only
+-- the messages in them that are later than the record.
 CREATE TABLE lineage (
     session INTEGER NOT NULL REFERENCES sessions (key) ON DELETE CASCADE,
     acp_session TEXT NOT NULL,
@@ -43,6 +50,7 @@ CREATE INDEX lineage_of_session ON lineage (session);
 
 -- One row for each message, or for each part of a long one.
 CREATE TABLE messages (
+    -- In the order of the times of the messages.
     key INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (key) ON DELETE CASCADE,
     -- Its first event in the record or the transcript.
@@ -74,3 +82,5 @@ END;
 
 -- At most one row: the digest of the last scan whose transcripts were all read. An equal scan has nothing new.
 CREATE TABLE complete_scan (digest INTEGER NOT NULL) STRICT;
+-- At most one row: the last update has read every record that had changed.
+CREATE TABLE complete_records (key INTEGER PRIMARY KEY) STRICT;

@@ -1,7 +1,8 @@
 //! Finds messages by their words: ranked, with the matches marked.
 //!
-//! The full-text index scores all matches; only the best of them are looked up, to filter and weight them. A query
-//! whose words are common matches a large part of all messages: its hits are those that were indexed last.
+//! The full-text index scores all matches; only the best of them are looked up, to filter and weight them. If the words
+//! of a query are common, only its matches in scope are counted and scored. If these are many too, the newest are its
+//! hits.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -9,12 +10,13 @@ use std::path::PathBuf;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params, params_from_iter};
 
+use super::message_writer::first_key;
 use super::words::{self, Term};
 use super::{IndexError, MessageRole, SearchIndex, SessionOrigin};
 use crate::model::Timestamp;
 
 /// How many matches are ranked.
-const RANKED: i64 = 5_000;
+const RANKED: u16 = 5_000;
 /// How many scored matches are looked up at a time.
 const BATCH: usize = 256;
 /// The highest [`weight`].
@@ -95,6 +97,15 @@ struct WeightedMatch {
     at: Option<i64>,
 }
 
+/// Sorts matches, the best and then the newest first, and keeps so many.
+fn keep_best(matches: &mut Vec<WeightedMatch>, limit: usize) {
+    matches.sort_by(|one, other| {
+        let later = other.at.cmp(&one.at);
+        one.score.total_cmp(&other.score).then(later).then(other.key.cmp(&one.key))
+    });
+    matches.truncate(limit);
+}
+
 /// The weight of a role. A prompt is what its author remembers, and a tool's output repeats much.
 fn weight(role: MessageRole) -> f64 {
     match role {
@@ -120,7 +131,7 @@ impl SearchIndex {
 
     /// The keys of the best messages.
     fn ranked(&self, expression: &str, query: &SearchQuery) -> Result<Vec<i64>, IndexError> {
-        let Some(scored) = self.scored(expression)? else { return self.newest(expression, query) };
+        let Some(scored) = self.scored(expression)? else { return self.ranked_in_scope(expression, query) };
         let mut best: Vec<WeightedMatch> = Vec::new();
         for batch in scored.chunks(BATCH) {
             // No match of this batch or a later one can be better than the last of those that are wanted.
@@ -129,13 +140,22 @@ impl SearchIndex {
                 break;
             }
             best.extend(self.weighted(batch, &query.scope)?);
-            best.sort_by(|one, other| {
-                let later = other.at.cmp(&one.at);
-                one.score.total_cmp(&other.score).then(later).then(other.key.cmp(&one.key))
-            });
-            best.truncate(query.limit);
+            keep_best(&mut best, query.limit);
         }
         Ok(best.into_iter().map(|found| found.key).collect())
+    }
+
+    /// The keys of the best messages in scope; of the newest ones if they are too many to rank.
+    fn ranked_in_scope(&self, expression: &str, query: &SearchQuery) -> Result<Vec<i64>, IndexError> {
+        let mut newest = self.newest(expression, &query.scope)?;
+        if newest.len() > usize::from(RANKED) {
+            newest.truncate(query.limit);
+            return Ok(newest);
+        }
+        let (Some(last), Some(first)) = (newest.first(), newest.last()) else { return Ok(newest) };
+        let mut matches = self.scored_between(expression, &query.scope, [*first, *last])?;
+        keep_best(&mut matches, query.limit);
+        Ok(matches.into_iter().map(|found| found.key).collect())
     }
 
     /// The keys of all matches with their scores, the best and lowest first; `None` if they are too many to rank.
@@ -144,8 +164,8 @@ impl SearchIndex {
             let mut count = connection.prepare_cached(
                 "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ?1 LIMIT ?2 + 1)",
             )?;
-            let count: i64 = count.query_row(params![expression, RANKED], |row| row.get(0))?;
-            if count > RANKED {
+            let count: u32 = count.query_row(params![expression, RANKED], |row| row.get(0))?;
+            if count > u32::from(RANKED) {
                 return Ok(None);
             }
             let mut select = connection.prepare_cached(
@@ -156,19 +176,46 @@ impl SearchIndex {
         })
     }
 
-    /// The keys of the matches in scope that were indexed last.
-    fn newest(&self, expression: &str, query: &SearchQuery) -> Result<Vec<i64>, IndexError> {
-        let (filter, filter_values) = query.scope.filter();
-        let values = std::iter::once(Value::from(expression.to_owned())).chain(filter_values);
+    /// The keys of the matches in scope, the newest first: one more than can be ranked, if there are as many.
+    fn newest(&self, expression: &str, within: &SearchScope) -> Result<Vec<i64>, IndexError> {
+        let (filter, filter_values) = within.filter();
+        let since = within.since.map_or(0, |since| first_key(since.as_millis()));
+        let values = [Value::from(expression.to_owned()), since.into()].into_iter().chain(filter_values);
         let statement = format!(
             "SELECT texts.rowid FROM texts CROSS JOIN messages ON messages.key = texts.rowid
              CROSS JOIN sessions ON sessions.key = messages.session
-             WHERE texts MATCH ? {filter} ORDER BY texts.rowid DESC LIMIT {}",
-            query.limit
+             WHERE texts MATCH ? AND texts.rowid >= ? {filter} ORDER BY texts.rowid DESC LIMIT {}",
+            u32::from(RANKED) + 1
         );
         self.run(|connection| {
             let mut select = connection.prepare_cached(&statement)?;
             select.query_map(params_from_iter(values), |row| row.get(0))?.collect()
+        })
+    }
+
+    /// The matches in scope with keys between two, with their weighted scores.
+    fn scored_between(
+        &self,
+        expression: &str,
+        within: &SearchScope,
+        keys: [i64; 2],
+    ) -> Result<Vec<WeightedMatch>, IndexError> {
+        let (filter, filter_values) = within.filter();
+        let own = [Value::from(expression.to_owned()), keys[0].into(), keys[1].into()];
+        let statement = format!(
+            "SELECT texts.rowid, role, at, bm25(texts, 1.0, 0.5) FROM texts
+             CROSS JOIN messages ON messages.key = texts.rowid
+             CROSS JOIN sessions ON sessions.key = messages.session
+             WHERE texts MATCH ? AND texts.rowid BETWEEN ? AND ? {filter}"
+        );
+        self.run(|connection| {
+            let mut select = connection.prepare_cached(&statement)?;
+            let rows = select.query_map(params_from_iter(own.into_iter().chain(filter_values)), |row| {
+                let weight = weight(MessageRole::of_number(row.get(1)?));
+                let score = row.get::<_, f64>(3)? * weight;
+                Ok(WeightedMatch { key: row.get(0)?, score, at: row.get(2)? })
+            })?;
+            rows.collect()
         })
     }
 
@@ -207,8 +254,15 @@ impl SearchIndex {
             let (excerpt, matches) = excerpt(&marked, terms);
             connection
                 .prepare_cached(
-                    "SELECT origin, agent, sessions.session, parent, directory, title, first_prompt, event, id,
-                     coalesce(at, updated_at), role, tool, path FROM messages JOIN sessions ON sessions.key = messages.session
+                    // A message that a transcript has in addition to its record belongs to the end of the record.
+                    "SELECT shown.origin, shown.agent, shown.session, shown.parent, shown.directory, shown.title,
+                     shown.first_prompt, iif(shown.key = own.key, event, shown.size), id,
+                     coalesce(at, own.updated_at), role, tool, shown.path
+                     FROM messages JOIN sessions AS own ON own.key = messages.session
+                     JOIN sessions AS shown ON shown.key = coalesce(
+                         (SELECT record.key FROM lineage JOIN sessions AS record ON record.key = lineage.session
+                          WHERE own.origin = 1 AND own.parent IS NULL AND acp_session = own.session
+                          ORDER BY record.last_event_at DESC LIMIT 1), own.key)
                      WHERE messages.key = ?1",
                 )?
                 .query_row([key], |row| {
@@ -239,11 +293,13 @@ impl SearchIndex {
 }
 
 impl SearchScope {
-    /// The conditions of SQL and their values. A transcript that a record continues is found as the record.
+    /// The conditions of SQL and their values. Of a transcript that a record continues, only messages later than the
+    /// record are found: the user has added them in the agent's own program.
     fn filter(&self) -> (String, Vec<Value>) {
         let mut filter = String::from(
-            " AND (origin = 0 OR parent IS NOT NULL OR NOT EXISTS
-             (SELECT 1 FROM lineage WHERE acp_session = sessions.session))",
+            " AND (origin = 0 OR parent IS NOT NULL OR coalesce(at, 0) > coalesce(
+             (SELECT max(coalesce(record.last_event_at, 0)) FROM lineage JOIN sessions AS record
+              ON record.key = lineage.session WHERE acp_session = sessions.session), -1))",
         );
         let mut values: Vec<Value> = Vec::new();
         let mut add = |condition: &str, value: Value| {

@@ -100,7 +100,7 @@ const SHORTEST_ID: usize = 8;
 
 const COLUMNS: &str =
     "origin, agent, session, path, directory, title, first_prompt, created_at, updated_at, prompts,
-    tokens, archived, size, unread, real_directory";
+    tokens, archived, size, unread + torn, real_directory";
 
 /// Transcripts that are shown on their own: not those of sub-agents, and not those that a record continues.
 const SHOWN: &str = "origin = 1 AND parent IS NULL AND (size < 0 OR prompts > 0)
@@ -225,7 +225,7 @@ impl SearchIndex {
                 connection.query_row(statement, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
             };
             let mut select = connection.prepare(
-                "SELECT agent, count(*), sum(unread) FROM sessions WHERE origin = 1 GROUP BY agent ORDER BY agent",
+                "SELECT agent, count(*), sum(unread + torn) FROM sessions WHERE origin = 1 GROUP BY agent ORDER BY agent",
             )?;
             let agents = select.query_map([], |row| {
                 let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);

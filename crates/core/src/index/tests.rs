@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -18,8 +18,10 @@ use crate::transcripts::{
     TranscriptSource, Unread,
 };
 
-/// A directory of files, one for each session. A line is `user WORDS`, `agent WORDS`, `tool NAME WORDS` or `cwd PATH`.
-/// A file `problem` makes the directory one that cannot be listed.
+/// A directory of files, one for each session. A line is `user WORDS`, `agent WORDS`, `tool NAME WORDS` or `cwd PATH`,
+/// after `@MILLIS` if it has a time of its own.
+/// A line `result WORDS` ends the call of a tool, and `torn` is an incomplete last line. A file `problem` makes the
+/// directory one that cannot be listed, and one that begins with `late` is read from the beginning, until a deadline.
 struct TestReader {
     directory: PathBuf,
 }
@@ -31,6 +33,8 @@ struct TestItems {
     at: i64,
     /// The second item of a line.
     pending: Option<TranscriptItem>,
+    is_late: bool,
+    until: Option<Instant>,
 }
 
 impl TranscriptReader for TestReader {
@@ -75,7 +79,8 @@ impl TranscriptReader for TestReader {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         let lines = text.lines().map(str::to_owned).collect();
-        Ok(Box::new(TestItems { lines, next: 0, position: from, at: from.cast_signed(), pending: None }))
+        let (at, is_late) = (from.cast_signed(), source.session.as_str().starts_with("late"));
+        Ok(Box::new(TestItems { lines, next: 0, position: from, at, pending: None, is_late, until: None }))
     }
 
     fn resume_command(&self, _: &str) -> Option<Vec<String>> {
@@ -126,10 +131,17 @@ impl TranscriptItems for TestItems {
         if let Some(item) = self.pending.take() {
             return Ok(Some(item));
         }
-        let Some(line) = self.lines.get(self.next) else { return Ok(None) };
+        let Some(line) = self.lines.get(self.next).filter(|line| *line != "torn") else { return Ok(None) };
+        if self.is_late && self.until.is_some() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         self.next += 1;
         self.position += line.len() as u64 + 1;
         self.at += 1;
+        let (time, line) = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
+            Some((time, line)) => (time.parse().unwrap(), line),
+            None => (self.at, line.as_str()),
+        };
         let (kind, words) = line.split_once(' ').unwrap_or((line, ""));
         let content = match kind {
             "user" => {
@@ -143,6 +155,10 @@ impl TranscriptItems for TestItems {
                 input: json!({ "command": words }),
                 paths: Vec::new(),
             },
+            "result" => {
+                let content = json!({ "type": "content", "content": { "type": "text", "text": words } });
+                ItemContent::ToolResult { id: "t".to_owned(), is_error: false, content: vec![content] }
+            }
             "cwd" => ItemContent::Directory(words.to_owned()),
             "both" => {
                 let (directory, words) = words.split_once(' ').unwrap();
@@ -153,11 +169,11 @@ impl TranscriptItems for TestItems {
             }
             _ => ItemContent::Reply { id: None, text: words.to_owned() },
         };
-        Ok(Some(TranscriptItem { at: Timestamp::from_millis(self.at).ok(), content }))
+        Ok(Some(TranscriptItem { at: Timestamp::from_millis(time).ok(), content }))
     }
 
     fn position(&self) -> Option<u64> {
-        Some(self.position)
+        (!self.is_late).then_some(self.position)
     }
 
     fn is_at_position(&self) -> bool {
@@ -165,7 +181,11 @@ impl TranscriptItems for TestItems {
     }
 
     fn unread(&self) -> Unread {
-        Unread::default()
+        Unread { is_torn: self.lines.last().is_some_and(|line| line == "torn"), ..Unread::default() }
+    }
+
+    fn stop_at(&mut self, until: Instant) {
+        self.until = Some(until);
     }
 }
 
@@ -252,7 +272,12 @@ fn index_finds_words_phrases_prefixes_identifiers_and_cjk() {
     let mut place = Place::new();
     place.write(
         "one",
-        &["user fix the parseUserName function", "agent done, see snake_case_name", "user 全文搜索引擎"],
+        &[
+            "user fix the parseUserName function",
+            "agent done, see snake_case_name",
+            "user 全文搜索引擎",
+            "agent 引擎rust写",
+        ],
     );
     assert_eq!(place.update(None), IndexProgress { read: 1, ..IndexProgress::default() });
     let cases = [
@@ -265,8 +290,14 @@ fn index_finds_words_phrases_prefixes_identifiers_and_cjk() {
         ("userName", vec!["one 1: fix the parse[UserName] function"]),
         ("snake_case", vec!["one 2: done, see [snake_case]_name"]),
         ("case", vec!["one 2: done, see snake_[case]_name"]),
-        ("搜索", vec!["one 3: 全文[搜索]引擎"]),
+        ("全文搜索", vec!["one 3: [全文搜索]引擎"]),
         ("文", vec!["one 3: 全[文]搜索引擎"]),
+        ("搜索引擎", vec!["one 3: 全文[搜索引擎]"]),
+        ("索引擎", vec!["one 3: 全文搜[索引擎]"]),
+        ("写", vec!["one 4: 引擎rust[写]"]),
+        ("擎rust", vec!["one 4: 引[擎rust]写"]),
+        ("rust写", vec!["one 4: 引擎[rust写]"]),
+        ("missing\0function", vec![]),
         ("搜引", vec![]),
         ("\"", vec![]),
         ("missing", vec![]),
@@ -345,6 +376,49 @@ fn update_stops_at_its_deadline_and_reports_what_is_missing() {
     assert_eq!(place.index.status().unwrap().pending, 2);
     assert_eq!(place.update(None).read, 2);
     assert_eq!(place.all("alpha").len() + place.all("beta").len(), 2);
+}
+
+#[test]
+fn transcript_that_needs_more_time_is_skipped_and_reported_missing() {
+    let mut place = Place::new();
+    place.write("one", &["user alpha"]);
+    place.write("late", &["user beta"]);
+    let until = Some(Instant::now() + Duration::from_secs(3600));
+    let missing = IndexProgress { missing: 1, missing_bytes: 10, ..IndexProgress::default() };
+    assert_eq!(place.update(until), IndexProgress { read: 1, ..missing.clone() });
+    // It is not opened again: it would fail.
+    fs::remove_file(place.home.path().join("transcripts/late")).unwrap();
+    place.write("late", &["user beta"]);
+    let scan = TranscriptScan::of(&place.readers, &place.exclusions);
+    fs::rename(place.home.path().join("transcripts/late"), place.home.path().join("late")).unwrap();
+    assert_eq!(place.update_from(None, &scan, until), missing);
+    fs::rename(place.home.path().join("late"), place.home.path().join("transcripts/late")).unwrap();
+    assert_eq!(place.update(None).read, 1);
+    assert_eq!(place.all("beta"), ["late 1: [beta]"]);
+}
+
+#[test]
+fn torn_last_line_is_counted_once_in_the_index() {
+    let mut place = Place::new();
+    place.write("one", &["user alpha", "torn"]);
+    place.update(None);
+    place.append("one", "torn");
+    place.update(None);
+    assert_eq!(place.index.status().unwrap().agents, [("test".to_owned(), 1, 1)]);
+    place.append("one", "agent beta");
+    place.update(None);
+    assert_eq!(place.index.status().unwrap().agents, [("test".to_owned(), 1, 0)]);
+}
+
+#[test]
+fn result_that_is_read_after_its_call_has_the_tool() {
+    let mut place = Place::new();
+    place.write("one", &["user alpha", "tool Bash beta"]);
+    place.update(None);
+    place.append("one", "result gamma");
+    place.update(None);
+    let scope = SearchScope { tool: Some("bash".to_owned()), ..SearchScope::default() };
+    assert_eq!(place.found("gamma", scope), ["one 3: [gamma]"]);
 }
 
 #[test]
@@ -548,8 +622,53 @@ mod records {
             (vec!["r 2: [beta]".to_owned()], vec!["r 4: [gamma]".to_owned()])
         );
         assert_eq!(place.index.transcripts(&TranscriptFilter::default(), 10).unwrap(), []);
+        // What the user adds in the agent's own program is later than the record, and found at its end.
+        place.append("s", "@3 user delta");
+        place.append("s", "@5 user delta");
+        place.update(None);
+        assert_eq!(place.all("delta"), ["r 4: [delta]"]);
         place.index.forget(&["r"]).unwrap();
-        assert_eq!(place.all("gamma"), [""; 0]);
+        assert_eq!((place.all("gamma"), place.all("delta")), (vec![], vec![]));
+    }
+
+    #[tokio::test]
+    async fn records_that_a_deadline_left_are_missing_until_they_are_read() {
+        let mut place = Place::new();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        for number in 0..130 {
+            let at = Timestamp::from_millis(number).unwrap();
+            let id = RecordId::new(format!("r{number}")).unwrap();
+            let lineage = Lineage::adopted(AcpSessionId::new(format!("s{number}")).unwrap(), at);
+            let record = Record { id, lineage, updated_at: at, ..record() };
+            store.create(record, Vec::new(), HostId::new("h").unwrap()).await.unwrap();
+        }
+        let none = IndexExclusions::default();
+        let (mut read, mut micros) = (0, 0);
+        while read < 130 {
+            let until = Instant::now() + Duration::from_micros(micros);
+            let progress = place.index.update_records(&*store, &none, Some(until), false).await.unwrap();
+            read += progress.read;
+            assert_eq!(progress.missing, 130 - read);
+            micros += 100;
+        }
+    }
+
+    #[tokio::test]
+    async fn tool_calls_of_a_record_have_their_time_in_the_index() {
+        let mut place = Place::new();
+        let store = MemoryStore::default();
+        let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "alpha" });
+        let params = json!({ "sessionId": "s", "update": call });
+        let body = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
+        let Change::Event(event) = update(1, "", "agent_message_chunk") else { unreachable!() };
+        let at = Timestamp::from_millis(7).unwrap();
+        let changes = vec![Change::Event(Event { at, body: body.into(), ..event })];
+        store.create(record(), changes, HostId::new("h").unwrap()).await.unwrap();
+        place.index.update_records(&store, &IndexExclusions::default(), None, true).await.unwrap();
+        let since =
+            |millis| SearchScope { since: Timestamp::from_millis(millis).ok(), ..SearchScope::default() };
+        assert_eq!(place.found("alpha", since(7)).len(), 1);
+        assert_eq!(place.found("alpha", since(8)).len(), 0);
     }
 
     fn delete(store: &dyn Store, lease: &Lease) {
@@ -639,4 +758,21 @@ fn search_ranks_prompts_first_and_of_common_words_finds_the_newest() {
     assert_eq!(place.all("common")[..2], ["two 5001: [common] 5000", "two 5000: [common] 4999"]);
     let other = SearchScope { session: Some("one".to_owned()), ..SearchScope::default() };
     assert_eq!(place.found("common", other), [""; 0]);
+
+    // The time of a message counts, and not when it was read.
+    place.write(
+        "three",
+        &["@8000000 agent common", "@9000000 user common and much more", "@7000 user common"],
+    );
+    place.update(None);
+    assert_eq!(
+        place.all("common")[..3],
+        ["three 2: [common] and much more", "three 1: [common]", "three 3: [common]"]
+    );
+    // Few matches in scope are ranked, however many there are elsewhere.
+    let within = SearchScope { session: Some("three".to_owned()), ..SearchScope::default() };
+    let ranked = ["three 3: [common]", "three 1: [common]", "three 2: [common] and much more"];
+    assert_eq!(place.found("common", within), ranked);
+    let late = SearchScope { since: Timestamp::from_millis(8_500_000).ok(), ..SearchScope::default() };
+    assert_eq!(place.found("common", late), ranked[2..]);
 }

@@ -9,12 +9,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::message_writer::MessageWriter;
 use super::messages::IndexedMessage;
-use super::{IndexError, SearchIndex};
+use super::{IndexError, MessageRole, SearchIndex};
 use crate::acp;
 use crate::model::{
     AcpSessionId, AgentSpec, Content, Conversation, MessageKind, Record, RecordId, Secrets, Seq, Timestamp,
@@ -23,6 +24,7 @@ use crate::model::{
 use crate::store::{RecordFilter, Store, open_regular_file};
 use crate::transcripts::{
     SourceStamp, TranscriptItems, TranscriptProblem, TranscriptReader, TranscriptSource, TranscriptSummary,
+    Unread,
 };
 
 /// A transaction ends with the message that makes it this large.
@@ -31,6 +33,8 @@ const COMMIT_BYTES: usize = 4 * 1024 * 1024;
 const RECORD_PAGE: usize = 64;
 /// How many events of a record are read at a time.
 const EVENT_PAGE: usize = 2048;
+/// How many messages before a result its call is looked for.
+const CALLS_BACK: i64 = 1024;
 /// After how many entries a conversation is written.
 const ENTRIES: usize = 256;
 
@@ -108,7 +112,8 @@ impl TranscriptScan {
         Ok(deleted)
     }
 
-    /// Changes with the transcripts, their stamps, the exclusions and the number of deleted records.
+    /// Changes with the transcripts, their stamps, what could not be listed, the exclusions and the number of deleted
+    /// records.
     fn digest(&self, exclusions: &IndexExclusions, deletions: u64) -> i64 {
         let mut hasher = DefaultHasher::new();
         (exclusions.digest(), deletions).hash(&mut hasher);
@@ -117,6 +122,9 @@ impl TranscriptScan {
             // A path as bytes is hashed faster than by its components.
             let path = path.as_os_str();
             (agent, session.as_str(), path, stamp, parent, is_archived).hash(&mut hasher);
+        }
+        for problem in &self.problems {
+            problem.path.as_os_str().hash(&mut hasher);
         }
         hasher.finish().cast_signed()
     }
@@ -164,6 +172,16 @@ struct KnownTranscript {
     stamp: SourceStamp,
     position: Option<u64>,
     fingerprint: i64,
+    /// The time of the last read that did not reach the end, of a format without positions.
+    unfinished: Duration,
+}
+
+impl KnownTranscript {
+    /// Whether a read until this time would again not reach the end. It is tried again with twice the time.
+    fn needs_longer(&self, until: Option<Instant>) -> bool {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.is_some_and(|left| left < 2 * self.unfinished)
+    }
 }
 
 /// A transcript that differs from its row in the index, or has none.
@@ -295,12 +313,14 @@ impl SearchIndex {
         for (source, row) in changed {
             let reader = readers.iter().find(|reader| reader.agent() == source.agent);
             let is_over = until.is_some_and(|until| Instant::now() >= until);
-            let Some(reader) = reader.filter(|_| !is_over) else {
+            // One conversation must not take the time of all others at each update.
+            let is_later = is_over || row.as_ref().is_some_and(|row| row.needs_longer(until));
+            let Some(reader) = reader.filter(|_| !is_later) else {
                 self.note_unread(source, row.as_ref())?;
                 progress.note_missing(source, row.as_ref());
                 continue;
             };
-            let mut read = TranscriptRead { source, exclusions, secrets, until };
+            let mut read = TranscriptRead { source, exclusions, secrets, until, begun: Instant::now() };
             match read.run(self, &**reader, row.as_ref())? {
                 ReadEnd::Whole => progress.read += 1,
                 ReadEnd::Deadline => progress.note_missing(source, row.as_ref()),
@@ -345,7 +365,7 @@ impl SearchIndex {
     fn known_transcripts(&self) -> Result<HashMap<(PathBuf, String), KnownTranscript>, IndexError> {
         self.run(|connection| {
             let mut select = connection.prepare_cached(
-                "SELECT path, session, key, size, modified, inode, position, fingerprint FROM sessions
+                "SELECT path, session, key, size, modified, inode, position, fingerprint, unfinished FROM sessions
                  WHERE origin = 1",
             )?;
             let rows = select.query_map([], |row| {
@@ -356,7 +376,9 @@ impl SearchIndex {
                     inode: row.get::<_, i64>(5)?.cast_unsigned(),
                 };
                 let position = row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned);
-                Ok((place, KnownTranscript { key: row.get(2)?, stamp, position, fingerprint: row.get(7)? }))
+                let unfinished = Duration::from_millis(row.get::<_, i64>(8)?.unsigned_abs());
+                let (key, fingerprint) = (row.get(2)?, row.get(7)?);
+                Ok((place, KnownTranscript { key, stamp, position, fingerprint, unfinished }))
             })?;
             rows.collect()
         })
@@ -427,6 +449,8 @@ impl SearchIndex {
             return Ok(progress);
         };
         let is_complete = self.apply_exclusions(exclusions)? || is_complete;
+        // An update that stopped has left older records, behind pages that are unchanged now.
+        let is_complete = is_complete || !self.has_all_records()?;
         let (mut after, mut seen) = (None, HashSet::new());
         loop {
             let page = store.records(RecordFilter::default(), after.take(), RECORD_PAGE).await?;
@@ -442,6 +466,7 @@ impl SearchIndex {
                     continue;
                 }
                 has_changes = true;
+                self.set_all_records(false)?;
                 if until.is_some_and(|until| Instant::now() >= until) {
                     progress.missing += 1;
                 } else {
@@ -455,9 +480,11 @@ impl SearchIndex {
             }
             // Changed records come first.
             if !has_changes && !is_complete {
+                self.set_all_records(progress.missing == 0)?;
                 return Ok(progress);
             }
         }
+        self.set_all_records(progress.missing == 0)?;
         let gone: Vec<i64> = self.run(|connection| {
             let mut select =
                 connection.prepare_cached("SELECT key, session FROM sessions WHERE origin = 0")?;
@@ -467,6 +494,22 @@ impl SearchIndex {
         })?;
         self.forget_keys(gone.into_iter())?;
         Ok(progress)
+    }
+
+    /// Whether the last update has read every record that had changed.
+    fn has_all_records(&self) -> Result<bool, IndexError> {
+        self.run(|connection| {
+            connection.query_row("SELECT EXISTS (SELECT 1 FROM complete_records)", [], |row| row.get(0))
+        })
+    }
+
+    fn set_all_records(&self, is_complete: bool) -> Result<(), IndexError> {
+        let statement = if is_complete {
+            "INSERT OR IGNORE INTO complete_records VALUES (1)"
+        } else {
+            "DELETE FROM complete_records"
+        };
+        self.run(|connection| connection.execute(statement, []).map(drop))
     }
 
     fn is_changed(&self, record: &Record) -> Result<bool, IndexError> {
@@ -489,9 +532,9 @@ impl SearchIndex {
     async fn read_record(&mut self, store: &dyn Store, record: &Record) -> Result<(), IndexError> {
         let (key, from) = self.begin_record(record)?;
         let mut conversation = Conversation::new(record.id.clone());
-        let (mut from, mut writer) = (from, MessageWriter::default());
+        let (mut from, mut writer) = (from, MessageWriter::new(record.updated_at.as_millis()));
         self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
-        let mut done = Ok(());
+        let (mut done, mut last_at) = (Ok(()), None);
         'pages: loop {
             let page = match store.events(record.id.clone(), from, EVENT_PAGE).await {
                 Ok(page) => page,
@@ -501,7 +544,7 @@ impl SearchIndex {
                 }
             };
             let Some(last) = page.last() else { break };
-            from = last.seq.next();
+            (from, last_at) = (last.seq.next(), Some(last.at));
             for event in &page {
                 let content = acp::content(event);
                 if is_prompt(&content) && conversation.entries().len() >= ENTRIES {
@@ -514,7 +557,7 @@ impl SearchIndex {
             }
         }
         done = done.and_then(|()| self.write_entries(key, &record.id, &mut conversation, &mut writer));
-        done = done.and_then(|()| self.end_record(key, record));
+        done = done.and_then(|()| self.end_record(key, record, last_at));
         let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
         self.run(|connection| connection.execute_batch(end))?;
         done
@@ -551,11 +594,16 @@ impl SearchIndex {
         })
     }
 
-    fn end_record(&mut self, key: i64, record: &Record) -> Result<(), IndexError> {
+    fn end_record(
+        &mut self,
+        key: i64,
+        record: &Record,
+        last_event_at: Option<Timestamp>,
+    ) -> Result<(), IndexError> {
         self.run(|connection| {
             let first: Option<String> = connection
                 .prepare_cached(
-                    "SELECT substr(text, 1, 1024) FROM messages WHERE session = ?1 AND role = 0 ORDER BY key LIMIT 1",
+                    "SELECT substr(text, 1, 1024) FROM messages WHERE session = ?1 AND role = 0 ORDER BY event, key LIMIT 1",
                 )?
                 .query_row([key], |row| row.get(0))
                 .optional()?;
@@ -565,8 +613,8 @@ impl SearchIndex {
             connection
                 .prepare_cached(
                     "UPDATE sessions SET size = ?2, modified = ?3, title = ?4, first_prompt = ?5, prompts = ?6,
-                     directory = ?7, real_directory = ?8, created_at = ?9, updated_at = ?10, tokens = ?11
-                     WHERE key = ?1",
+                     directory = ?7, real_directory = ?8, created_at = ?9, updated_at = ?10, tokens = ?11,
+                     last_event_at = ?12 WHERE key = ?1",
                 )?
                 .execute(params![
                     key,
@@ -580,6 +628,7 @@ impl SearchIndex {
                     record.created_at.as_millis(),
                     record.updated_at.as_millis(),
                     record.info.usage.as_ref().map(|usage| usage.used.cast_signed()),
+                    last_event_at.map(Timestamp::as_millis),
                 ])?;
             connection.prepare_cached("DELETE FROM lineage WHERE session = ?1")?.execute([key])?;
             let mut insert =
@@ -652,38 +701,19 @@ fn insert_transcript(connection: &Connection, source: &TranscriptSource) -> Resu
         )
 }
 
-/// Writes messages.
-#[derive(Default)]
-struct MessageWriter {
-    bytes: usize,
-}
-
-impl MessageWriter {
-    fn write(
-        &mut self,
-        connection: &Connection,
-        session: i64,
-        message: &IndexedMessage,
-    ) -> Result<(), rusqlite::Error> {
-        let mut insert = connection.prepare_cached(
-            "INSERT INTO messages (session, event, id, at, role, tool, text, parts)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?;
-        for (text, parts) in message.rows() {
-            self.bytes += text.len();
-            insert.execute(params![
-                session,
-                message.event.cast_signed(),
-                message.id,
-                message.at,
-                message.role.number(),
-                message.tool,
-                text,
-                parts,
-            ])?;
-        }
-        Ok(())
-    }
+/// The tool of a call that an earlier read has written, if it is not too far back.
+fn tool_of_call(
+    connection: &Connection,
+    session: i64,
+    call: &str,
+) -> Result<Option<String>, rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "SELECT tool FROM (SELECT id, tool FROM messages WHERE session = ?1 ORDER BY event DESC LIMIT ?3)
+             WHERE id = ?2 AND tool IS NOT NULL LIMIT 1",
+        )?
+        .query_row(params![session, call, CALLS_BACK], |row| row.get(0))
+        .optional()
 }
 
 /// How a read ended.
@@ -699,6 +729,7 @@ struct TranscriptRead<'a> {
     exclusions: &'a IndexExclusions,
     secrets: &'a Secrets,
     until: Option<Instant>,
+    begun: Instant,
 }
 
 impl TranscriptRead<'_> {
@@ -745,7 +776,7 @@ impl TranscriptRead<'_> {
         goes_on: bool,
     ) -> Result<ReadEnd, IndexError> {
         let mut row = index.run(|connection| self.begin(connection, goes_on))?;
-        let (mut writer, mut tools) = (MessageWriter::default(), HashMap::new());
+        let (mut writer, mut tools) = (MessageWriter::new(self.modified_millis()), HashMap::new());
         let mut end = ReadEnd::Whole;
         loop {
             let is_over = self.until.is_some_and(|until| Instant::now() >= until);
@@ -770,8 +801,11 @@ impl TranscriptRead<'_> {
                 message.text = self.secrets.redact_text(&message.text).into_owned();
                 if let (Some(id), Some(tool)) = (&message.id, &message.tool) {
                     tools.insert(id.clone(), tool.clone());
-                } else if let Some(tool) = message.id.as_ref().and_then(|id| tools.get(id)) {
-                    message.tool = Some(tool.clone());
+                } else if let (MessageRole::Tool, Some(id)) = (message.role, &message.id) {
+                    message.tool = match tools.get(id) {
+                        Some(tool) => Some(tool.clone()),
+                        None => index.run(|connection| tool_of_call(connection, row.key, id))?,
+                    };
                 }
                 index.run(|connection| writer.write(connection, row.key, &message))?;
             }
@@ -782,9 +816,34 @@ impl TranscriptRead<'_> {
                 writer.bytes = 0;
             }
         }
-        row.unread += items.unread().total();
+        let Unread { is_torn, .. } = items.unread();
+        row.unread += items.unread().total() - u64::from(is_torn);
         self.save(index, &row, items, matches!(end, ReadEnd::Whole))?;
+        index.run(|connection| self.save_end(connection, row.key, &end, items))?;
         Ok(end)
+    }
+
+    /// Stores whether the last line was incomplete, and the time of a read that has to begin again.
+    fn save_end(
+        &self,
+        connection: &Connection,
+        key: i64,
+        end: &ReadEnd,
+        items: &dyn TranscriptItems,
+    ) -> Result<(), rusqlite::Error> {
+        let begins_again = matches!(end, ReadEnd::Deadline) && items.position().is_none();
+        let time =
+            self.until.filter(|_| begins_again).map(|until| until.saturating_duration_since(self.begun));
+        let unfinished = time.map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        connection
+            .prepare_cached("UPDATE sessions SET torn = ?2, unfinished = ?3 WHERE key = ?1")?
+            .execute(params![key, items.unread().is_torn, unfinished])
+            .map(drop)
+    }
+
+    /// When the transcript was written last, in milliseconds.
+    fn modified_millis(&self) -> i64 {
+        self.source.stamp.modified / 1_000_000
     }
 
     /// The row of the transcript, empty if it is read from the beginning.
@@ -841,7 +900,7 @@ impl TranscriptRead<'_> {
         let masked = |text: &str| self.secrets.redact_text(text).into_owned();
         let read_so_far = items.position().and_then(|position| fingerprint(&self.source.path, position).ok());
         // The file's own time stands in for missing ones.
-        let updated_at = millis(summary.updated_at).unwrap_or(stamp.modified / 1_000_000);
+        let updated_at = millis(summary.updated_at).unwrap_or_else(|| self.modified_millis());
         index.run(|connection| {
             connection
                 .prepare_cached(

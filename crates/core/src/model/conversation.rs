@@ -91,6 +91,8 @@ pub struct ToolCall {
     pub first: Seq,
     /// Its last event.
     pub last: Seq,
+    /// When it began.
+    pub at: Timestamp,
     /// Every field received for it, with its last value.
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
@@ -297,7 +299,14 @@ impl Conversation {
             return;
         }
         self.tools.insert(key, self.entries.len());
-        let tool = ToolCall { id: call, turn: event.turn, first: event.seq, last: event.seq, fields: sent };
+        let tool = ToolCall {
+            id: call,
+            turn: event.turn,
+            first: event.seq,
+            last: event.seq,
+            at: event.at,
+            fields: sent,
+        };
         self.entries.push(Entry::Tool(tool));
     }
 
