@@ -1,11 +1,14 @@
 //! Reads transcripts in SQLite databases of agents.
 //!
-//! A database is opened read-only, with its log: an agent may be writing, and may have left everything in the log. No
+//! A database is opened read-only, with its log: an agent may be writing, and may have left everything in the log. One
+//! that its agent has closed has no log, and is opened so that SQLite creates none. No
 //! statement stays open between two items, so the agent is not kept from truncating its log. Rows are read one by one, and
 //! a row above the limit is passed over without reading it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +25,9 @@ use crate::store::database_uri;
 
 /// How long a read waits for a lock.
 const BUSY: Duration = Duration::from_millis(250);
+
+/// Where the header of a database has its versions for writing and for reading: 2 if changes go into a log.
+const FORMAT_VERSIONS: u64 = 18;
 
 /// A database that an agent writes.
 pub(super) struct AgentDatabase {
@@ -41,14 +47,15 @@ pub(super) struct DatabaseSession {
 impl AgentDatabase {
     /// Opens a regular file of this user.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        drop(open_within(path.parent().unwrap_or(path), path)?);
-        Self::connect(path).map_err(into_io)
+        let file = open_within(path.parent().unwrap_or(path), path)?;
+        let mode = if is_closed(&file, path) { "immutable=1" } else { "mode=ro" };
+        Self::connect(path, mode).map_err(into_io)
     }
 
-    fn connect(path: &Path) -> rusqlite::Result<Self> {
+    fn connect(path: &Path, mode: &str) -> rusqlite::Result<Self> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(database_uri(path, "mode=ro"), flags)?;
+        let connection = Connection::open_with_flags(database_uri(path, mode), flags)?;
         connection.busy_timeout(BUSY)?;
         // Views and functions in a schema of another program could do anything, and take any time.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
@@ -85,6 +92,15 @@ impl AgentDatabase {
         let row = || self.connection.prepare_cached(sql)?.query_row(params, read).optional();
         row().map_err(into_io)
     }
+}
+
+/// Whether a database keeps a log while it is open, and has none. Without a log, such a database is not locked either.
+fn is_closed(file: &File, path: &Path) -> bool {
+    let mut versions = [0; 2];
+    let keeps_log = file.read_exact_at(&mut versions, FORMAT_VERSIONS).is_ok() && versions == [2, 2];
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    keeps_log && Path::new(&log).try_exists().is_ok_and(|exists| !exists)
 }
 
 fn into_io(error: rusqlite::Error) -> io::Error {

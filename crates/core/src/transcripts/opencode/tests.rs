@@ -198,6 +198,9 @@ fn reading_an_opencode_database_does_not_change_it() {
     let path = home.path().join(".local/share/opencode/opencode.db");
     let (before, modified) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
     assert_eq!(home.contents("opencode", "ses_1").len(), contents(expected()).len());
+    let entries = fs::read_dir(path.parent().unwrap()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["opencode.db"]);
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), modified);
     let written = Connection::open(&path).unwrap().execute("DELETE FROM message WHERE id = 'msg_1'", []);
