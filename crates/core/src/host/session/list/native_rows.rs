@@ -26,7 +26,11 @@ pub(super) async fn rows(
         return Ok(Vec::new());
     }
     let real_directory = match cwd {
-        Some(cwd) => client.host.engine.disk().real(cwd).await.ok().map(|real| real.as_path().to_owned()),
+        // If the disk does not respond, the path is used as written.
+        Some(cwd) => {
+            let real = client.host.engine.disk().real(cwd).await;
+            Some(real.unwrap_or_else(|_| cwd.clone()).as_path().to_owned())
+        }
         None => None,
     };
     let filter = TranscriptFilter { agent: Some(name.clone()), real_directory };
