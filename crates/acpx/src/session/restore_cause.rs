@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use acpx_core::model::{AcpSessionId, Record};
-use acpx_core::transcripts::{TranscriptReader, TranscriptSource, TranscriptSummary};
+use acpx_core::transcripts::{TranscriptProblem, TranscriptReader, TranscriptSource, TranscriptSummary};
 
 use super::native::NativeSessions;
 use super::settings::CommandSettings;
@@ -72,11 +72,12 @@ impl RestoreCause {
         let agent = record.agent.name.as_deref()?;
         let native = NativeSessions::of_all(settings);
         let reader = native.reader(agent)?;
-        let Some(source) = newest(reader, record) else {
-            let is_new = record.last_turn.is_none() && !record.is_adopted();
-            return Some(if is_new { Self::NeverPrompted } else { Self::Missing(reader.locations()) });
-        };
-        Self::of_source(reader, &source, record)
+        match newest(reader, record) {
+            Ok(Some(source)) => Self::of_source(reader, &source, record),
+            Ok(None) if record.last_turn.is_none() && !record.is_adopted() => Some(Self::NeverPrompted),
+            Ok(None) => Some(Self::Missing(reader.locations())),
+            Err(problem) => Some(problem.into()),
+        }
     }
 
     /// The transcript of an answered session, if it was deleted or emptied. This reads no transcript.
@@ -85,8 +86,9 @@ impl RestoreCause {
         let reader = native.reader(record.agent.name.as_deref()?)?;
         match newest(reader, record) {
             _ if record.answered_turns == 0 && !record.is_adopted() => None,
-            None => Some(Self::Missing(reader.locations())),
-            Some(source) => source.is_empty().then_some(Self::Empty(source.path)),
+            Ok(None) => Some(Self::Missing(reader.locations())),
+            Ok(Some(source)) => source.is_empty().then_some(Self::Empty(source.path)),
+            Err(_) => None,
         }
     }
 
@@ -111,10 +113,28 @@ impl RestoreCause {
     }
 }
 
-/// The transcript of the session that the record is in.
-fn newest(reader: &dyn TranscriptReader, record: &Record) -> Option<TranscriptSource> {
-    let session = &record.lineage.current().session;
-    reader.find(session.as_str()).into_iter().max_by_key(|source| source.stamp.modified)
+impl From<TranscriptProblem> for RestoreCause {
+    fn from(problem: TranscriptProblem) -> Self {
+        Self::NotRead { path: problem.path, reason: problem.reason }
+    }
+}
+
+/// The transcript of the session that the record is in. If there seems to be none, an error is the place that could not
+/// be read and may have it.
+fn newest(
+    reader: &dyn TranscriptReader,
+    record: &Record,
+) -> Result<Option<TranscriptSource>, TranscriptProblem> {
+    let (session, mut sources) = (record.lineage.current().session.as_str(), Vec::new());
+    let problems = reader.find_each(session, &mut |source| sources.push(source));
+    if let Some(source) = sources.into_iter().max_by_key(|source| source.stamp.modified) {
+        return Ok(Some(source));
+    }
+    let places = reader.locations();
+    let may_have_it = |path: &Path| {
+        places.iter().any(|place| place == path) || path.is_dir() || path.to_string_lossy().contains(session)
+    };
+    problems.into_iter().find(|problem| may_have_it(&problem.path)).map_or(Ok(None), Err)
 }
 
 /// What a transcript says about its session, and whether its end is torn.

@@ -124,18 +124,22 @@ impl TranscriptReader for ClaudeReader {
         problems
     }
 
-    fn find(&self, session: &str) -> Vec<TranscriptSource> {
-        let mut found = Vec::new();
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
         if session.starts_with("agent-") {
-            self.list(&mut |source| found.extend((source.session.as_str() == session).then_some(source)));
-            return found;
+            return self.list(&mut |source| {
+                if source.session.as_str() == session {
+                    each(source);
+                }
+            });
         }
-        let Some(mut walk) = Walk::new(&self.projects, &mut Vec::new()) else { return found };
+        let mut problems = Vec::new();
+        let Some(mut walk) = Walk::new(&self.projects, &mut problems) else { return problems };
         for project in walk.directories(&walk.root()) {
             let entry = walk.named_file_or_empty(&project.path, &format!("{session}.jsonl"));
-            found.extend(entry.and_then(|entry| source(&entry, session)));
+            entry.and_then(|entry| source(&entry, session)).map(&mut *each);
         }
-        found
+        problems.append(&mut walk.problems);
+        problems
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {

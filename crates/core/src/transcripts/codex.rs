@@ -197,14 +197,12 @@ impl TranscriptReader for CodexReader {
         })
     }
 
-    fn find(&self, session: &str) -> Vec<TranscriptSource> {
-        let mut found = Vec::new();
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
         self.rollouts(&mut |walk, entry, id, is_archived| {
             if id == session {
-                found.extend(self.source(walk, entry, id, is_archived));
+                self.source(walk, entry, id, is_archived).map(&mut *each);
             }
-        });
-        found
+        })
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {

@@ -57,11 +57,8 @@ impl TranscriptReader for GooseReader {
         list_sessions(AGENT, &self.path, |database| sessions(database, None), each)
     }
 
-    fn find(&self, session: &str) -> Vec<TranscriptSource> {
-        let mut found = Vec::new();
-        let sessions = |database: &AgentDatabase| sessions(database, Some(session));
-        list_sessions(AGENT, &self.path, sessions, &mut |source| found.push(source));
-        found
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        list_sessions(AGENT, &self.path, |database| sessions(database, Some(session)), each)
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {

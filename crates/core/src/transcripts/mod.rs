@@ -70,10 +70,20 @@ pub trait TranscriptReader: Send + Sync {
     /// read is in the result.
     fn list(&self, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem>;
 
-    /// The transcripts of one session: none, one, or several files of the same session. Empty files count too.
+    /// Calls `each` with the transcripts of one session: none, one, or several files of the same session. Empty files
+    /// count too. What cannot be read is in the result, and may be one of them.
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        self.list(&mut |source| {
+            if source.session.as_str() == session {
+                each(source);
+            }
+        })
+    }
+
+    /// The transcripts of one session that can be read.
     fn find(&self, session: &str) -> Vec<TranscriptSource> {
         let mut found = Vec::new();
-        self.list(&mut |source| found.extend((source.session.as_str() == session).then_some(source)));
+        self.find_each(session, &mut |source| found.push(source));
         found
     }
 

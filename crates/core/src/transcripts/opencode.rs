@@ -62,11 +62,8 @@ impl TranscriptReader for OpencodeReader {
         list_sessions(self.agent, &self.path, |database| sessions(database, None), each)
     }
 
-    fn find(&self, session: &str) -> Vec<TranscriptSource> {
-        let mut found = Vec::new();
-        let sessions = |database: &AgentDatabase| sessions(database, Some(session));
-        list_sessions(self.agent, &self.path, sessions, &mut |source| found.push(source));
-        found
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        list_sessions(self.agent, &self.path, |database| sessions(database, Some(session)), each)
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {

@@ -55,14 +55,15 @@ impl TranscriptReader for QwenReader {
         problems
     }
 
-    fn find(&self, session: &str) -> Vec<TranscriptSource> {
-        let Some(mut walk) = Walk::new(&self.projects, &mut Vec::new()) else { return Vec::new() };
-        let mut found = Vec::new();
+    fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        let mut problems = Vec::new();
+        let Some(mut walk) = Walk::new(&self.projects, &mut problems) else { return problems };
         for project in walk.directories(&walk.root()) {
             let entry = walk.named_file_or_empty(&project.path.join("chats"), &format!("{session}.jsonl"));
-            found.extend(entry.and_then(|entry| TranscriptSource::of_file(AGENT, &entry, session)));
+            entry.and_then(|entry| TranscriptSource::of_file(AGENT, &entry, session)).map(&mut *each);
         }
-        found
+        problems.append(&mut walk.problems);
+        problems
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {

@@ -2,6 +2,7 @@
 //! failed restore that the transcript shows.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use acpx_testkit::{Script, received_lines};
@@ -273,6 +274,16 @@ fn empty_or_torn_transcript_is_the_cause_of_a_failed_restore() {
         fs::write(transcript(place), text).unwrap();
     });
     let expected = format!("its transcript {} ends in the middle of a line", transcript(&place).display());
+    assert!(hint.contains(&expected), "{hint}");
+}
+
+#[test]
+fn unreadable_transcript_is_the_cause_of_a_failed_restore() {
+    let (hint, place) = cause(|place| {
+        fs::set_permissions(transcript(place), fs::Permissions::from_mode(0)).unwrap();
+    });
+    let path = transcript(&place).canonicalize().unwrap();
+    let expected = format!("its transcript {} cannot be read: you may not read it", path.display());
     assert!(hint.contains(&expected), "{hint}");
 }
 
