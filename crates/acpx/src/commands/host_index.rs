@@ -1,13 +1,12 @@
 //! The host's background indexer: a child process of low priority that updates the search index, some seconds after the
-//! host has started, and again when the store has changed.
+//! host has started, soon after the store has changed, and from time to time for what agents write themselves.
 //!
-//! There is at most one such process, it ends with the host, and a failure is logged and affects nothing else. A host
-//! whose store does not change starts none.
+//! There is at most one such process, it ends with the host, and a failure is logged and affects nothing else.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use acpx_core::home::HostPaths;
 use tokio::sync::oneshot;
@@ -21,6 +20,8 @@ use crate::session::host_locator::own_program;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The pause between two updates.
 const PAUSE: Duration = Duration::from_secs(30);
+/// The longest time between two updates. It also is the pause after one that failed.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How much of an error is logged.
 const LOGGED_BYTES: u64 = 2048;
 
@@ -47,7 +48,7 @@ impl BackgroundIndexer {
 }
 
 async fn run(paths: HostPaths, mut stopped: oneshot::Receiver<()>) {
-    let (mut pause, mut indexed) = (FIRST_PAUSE, None);
+    let (mut pause, mut indexed): (_, Option<(StoreStamp, Instant)>) = (FIRST_PAUSE, None);
     loop {
         tokio::select! {
             _ = &mut stopped => return,
@@ -55,7 +56,9 @@ async fn run(paths: HostPaths, mut stopped: oneshot::Receiver<()>) {
         }
         let stamp = StoreStamp::of(&paths.store());
         let is_enabled = Config::load(paths.home()).is_ok_and(|config| config.home.index.is_enabled);
-        if !is_enabled || indexed.as_ref() == Some(&stamp) {
+        let is_due =
+            indexed.as_ref().is_none_or(|(indexed, at)| *indexed != stamp || at.elapsed() >= LONGEST_PAUSE);
+        if !is_enabled || !is_due {
             continue;
         }
         let Some(mut child) = start() else { continue };
@@ -72,7 +75,7 @@ async fn run(paths: HostPaths, mut stopped: oneshot::Receiver<()>) {
         if is_stopped {
             return;
         }
-        indexed = Some(stamp);
+        indexed = Some((stamp, Instant::now()));
     }
 }
 
