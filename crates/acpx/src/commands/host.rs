@@ -29,6 +29,7 @@ use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on, relay};
 use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::interrupt::InterruptWatcher;
+use crate::session::native;
 use crate::session::recall_server::recall_server;
 use crate::session::settings;
 use crate::session::settings::LazyConfig;
@@ -221,6 +222,7 @@ fn serve(paths: &HostPaths, lock: HostLock) -> Result<(), CliError> {
         let ready = |host: &Arc<host::Host>| {
             drop(output::print(READY).and_then(|()| output::close_stdout()));
             tokio::spawn(stop_on_signal(Arc::clone(host)));
+            native::remove_abandoned(paths.home());
             indexer = Some(BackgroundIndexer::start(paths.clone()));
             notifier = Some(BackgroundNotifier::start(paths, notifications, sinks));
         };

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use acpx_core::host::import_archive_alone;
 use acpx_core::model::{AbsolutePath, AgentSpec, RecordId, Secrets, SessionName};
@@ -26,6 +27,29 @@ use crate::output::Console;
 
 /// How many transcripts with an ambiguous prefix are listed.
 const LISTED_MATCHES: usize = 10;
+
+/// How names of temporary files and directories with conversations begin.
+const TEMPORARY: &str = ".transcript-";
+/// After this time a temporary file belongs to no process that runs.
+const ABANDONED_AFTER: Duration = Duration::from_hours(1);
+
+/// Removes temporary files with conversations that killed processes have left in the home.
+pub(crate) fn remove_abandoned(home: &Path) {
+    let Ok(entries) = fs::read_dir(home) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY));
+        let Ok(metadata) = entry.metadata() else { continue };
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        if is_temporary && age.is_some_and(|age| age >= ABANDONED_AFTER) {
+            // Another host may have removed it, and what stays is removed by the next one.
+            drop(if metadata.is_dir() {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
+            });
+        }
+    }
+}
 
 /// The readers of the agents' transcripts, and what is masked in them.
 pub(crate) struct NativeSessions {
@@ -133,8 +157,7 @@ impl NativeSessions {
             reason: system_words(&error),
             flag: "ACPX_HOME",
         };
-        let directory =
-            tempfile::Builder::new().prefix(".transcript-").tempdir_in(&parent).map_err(not_made)?;
+        let directory = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&parent).map_err(not_made)?;
         let (archive, cwd) = self.archive(source, &settings.cwd, directory.path())?;
         let agent = AgentSpec::new(source.agent, [""; 0]).named(source.agent);
         let params = params(source, &agent, archive.path(), cwd, None);
@@ -223,5 +246,30 @@ fn params(
         cwd,
         name,
         native_session_id: Some(source.session.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_old_temporary_transcripts_are_removed_from_the_home() {
+        let home = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - 2 * ABANDONED_AFTER;
+        for (name, is_old) in [(".transcript-a", true), (".transcript-b", false), ("acpx.db", true)] {
+            fs::create_dir(home.path().join(name)).unwrap();
+            fs::write(home.path().join(name).join("acpx.db"), "words").unwrap();
+            let directory = fs::File::open(home.path().join(name)).unwrap();
+            directory.set_modified(if is_old { old } else { SystemTime::now() }).unwrap();
+        }
+        fs::File::create(home.path().join(".transcript-c")).unwrap().set_modified(old).unwrap();
+        remove_abandoned(home.path());
+        let entries = fs::read_dir(home.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [".transcript-b", "acpx.db"]);
     }
 }
