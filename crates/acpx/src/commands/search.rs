@@ -7,7 +7,7 @@ use acpx_core::index::{
     IndexExclusions, MessageRole, SearchHit, SearchIndex, SearchQuery, SearchScope, SessionOrigin,
 };
 use acpx_core::model::{Record, RecordId, Secrets, Timestamp};
-use acpx_core::store::Store as _;
+use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
 use super::RunContext;
@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::output::{self, Console, FoundMessage, SearchView};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
-use crate::session::search_index::{self, UPDATE_LIMIT, UpdatedIndex};
+use crate::session::search_index::{self, OwnedSessions, UPDATE_LIMIT, UpdatedIndex};
 use crate::session::settings::CommandSettings;
 
 /// How often a search is repeated without sessions that are gone.
@@ -92,13 +92,19 @@ async fn found(
         let natives = hits.iter().filter(|hit| hit.origin == SessionOrigin::Transcript);
         // A sub-agent's transcript belongs to the session that started it.
         let sessions = natives.map(|hit| (&*hit.agent, hit.parent.as_ref().unwrap_or(&hit.session).as_str()));
-        let owned = search_index::with_record(lookup, sessions).await?;
+        let store = lookup.store().map(|store| store as &dyn Store);
+        let owned = OwnedSessions::read(store, sessions).await?;
         let before = hits.len();
         hits.retain(|hit| {
             let is_shown = match hit.origin {
                 SessionOrigin::Record => records.get(&hit.session).is_some_and(Option::is_some),
                 SessionOrigin::Transcript => {
-                    hit.path.exists() && !owned.contains(hit.parent.as_ref().unwrap_or(&hit.session))
+                    let is_owned = match &hit.parent {
+                        // What a sub-agent said is in no record.
+                        Some(parent) => owned.deleted.contains(parent),
+                        None => owned.contains(&hit.session),
+                    };
+                    hit.path.exists() && !is_owned
                 }
             };
             if !is_shown {

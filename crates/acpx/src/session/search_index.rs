@@ -15,7 +15,6 @@ use acpx_core::store::Store;
 use tokio::task::spawn_blocking;
 
 use super::host_locator::{HostLocator, block_on};
-use super::lookup::RecordLookup;
 use super::native::NativeSessions;
 use super::settings::{CommandSettings, LazyConfig};
 use crate::error::{CliError, with_causes};
@@ -124,22 +123,41 @@ async fn update_file(
     Ok(UpdatedIndex { index, progress, secrets: Arc::clone(&native.secrets), not_written: None })
 }
 
-/// Which of these native sessions, given with their agents, belong to a record. Those of a deleted record are among
-/// them: a deleted conversation is not shown again because its agent keeps a transcript.
-pub(crate) async fn with_record<'a>(
-    lookup: &RecordLookup,
-    sessions: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<HashSet<String>, CliError> {
-    let Some(store) = lookup.store() else { return Ok(HashSet::new()) };
-    let mut by_agent: BTreeMap<&str, Vec<AcpSessionId>> = BTreeMap::new();
-    for (agent, session) in sessions {
-        by_agent.entry(agent).or_default().extend(AcpSessionId::new(session).ok());
+/// Native sessions that belong to records.
+#[derive(Default)]
+pub(crate) struct OwnedSessions {
+    /// To deleted records and to no other ones: a deleted conversation is not shown again because its agent keeps a
+    /// transcript.
+    pub(crate) deleted: HashSet<String>,
+    /// To other records.
+    pub(crate) recorded: HashSet<String>,
+}
+
+impl OwnedSessions {
+    /// Which of these native sessions, given with their agents, belong to a record.
+    pub(crate) async fn read<'a>(
+        store: Option<&dyn Store>,
+        sessions: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, CliError> {
+        let mut owned = Self::default();
+        let Some(store) = store else { return Ok(owned) };
+        let mut by_agent: BTreeMap<&str, Vec<AcpSessionId>> = BTreeMap::new();
+        for (agent, session) in sessions {
+            by_agent.entry(agent).or_default().extend(AcpSessionId::new(session).ok());
+        }
+        for (agent, sessions) in by_agent {
+            let agent = AgentSpec::new(agent, [""; 0]).named(agent);
+            for owner in store.owners(agent, sessions).await? {
+                let owned = if owner.is_deleted { &mut owned.deleted } else { &mut owned.recorded };
+                owned.insert(owner.session.to_string());
+            }
+        }
+        owned.deleted.retain(|session| !owned.recorded.contains(session));
+        Ok(owned)
     }
-    let mut owned = HashSet::new();
-    for (agent, sessions) in by_agent {
-        let agent = AgentSpec::new(agent, [""; 0]).named(agent);
-        let owners = store.owners(agent, sessions).await?;
-        owned.extend(owners.into_iter().map(|owner| owner.session.to_string()));
+
+    /// Whether a session belongs to any record.
+    pub(crate) fn contains(&self, session: &str) -> bool {
+        self.deleted.contains(session) || self.recorded.contains(session)
     }
-    Ok(owned)
 }

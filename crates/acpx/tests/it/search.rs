@@ -160,10 +160,17 @@ fn transcript_of_a_deleted_record_is_in_no_search_and_no_list() {
     let place = place();
     let argv = [env!("CARGO_BIN_EXE_acpx"), "demo-agent"];
     place.configure(&json!({ "agents": { "claude": { "argv": argv } } }).to_string());
+    let own = transcript(&place, "agent-1", &place.work(), &[("look for moss", "There is moss.")]);
+    let directory = own.with_file_name(FIRST).join("subagents");
+    fs::create_dir_all(&directory).unwrap();
+    fs::rename(own, directory.join("agent-1.jsonl")).unwrap();
     place.ok(&["claude", "-s", FIRST, "hello"]);
     assert_eq!(hits(&place, &["chimney"])[0]["origin"], "record");
+    // What a sub-agent said is in no record.
+    assert_eq!(hits(&place, &["moss", "--role", "agent"])[0]["nativeSessionId"], "agent-1");
     place.ok(&["claude", "sessions", "delete", FIRST, "--yes"]);
     assert_eq!(short(&hits(&place, &["chimney"])), []);
+    assert_eq!(short(&hits(&place, &["moss"])), []);
     let listed = place.json(&["claude", "sessions", "list", "--all"]);
     let ids: Vec<&Value> = listed.as_array().unwrap().iter().map(|row| &row["nativeSessionId"]).collect();
     assert_eq!(ids, [SECOND]);

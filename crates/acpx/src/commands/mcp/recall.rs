@@ -129,6 +129,7 @@ impl Recall {
         let mut hits = index.search(&query).map_err(|error| error_words(&error.into()))?;
         // The index may have changed since its sessions were read.
         hits.retain(|hit| visible.contains(&hit.session));
+        let hits = sessions.retain_stored(hits).await.map_err(|error| error_words(&error))?;
         let mut page = ResultPage::new("matches");
         note_progress(&mut page, &sessions);
         let more = fill_rows(&mut page, hits.into_iter().map(|hit| hit_item(&hit)), range);

@@ -1,11 +1,11 @@
-//! The sessions that the server may show: of its project, and not private. Every tool finds sessions here alone.
+//! The sessions that the server may show: of its project, not private and not deleted. Every tool finds sessions here alone.
 //!
 //! A session that may not be shown is reported like one that does not exist.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use acpx_core::index::{IndexExclusions, SessionOrigin, SessionPlace};
+use acpx_core::index::{IndexExclusions, SearchHit, SessionOrigin, SessionPlace};
 use acpx_core::model::{Record, RecordId};
 use acpx_core::store::{RecordFilter, SqliteStore, Store};
 
@@ -14,7 +14,7 @@ use crate::session::host_locator::HostLocator;
 use crate::session::lookup::SHORTEST_PREFIX;
 use crate::session::private::PrivateIds;
 use crate::session::project_scope::ProjectScope;
-use crate::session::search_index::{self, UPDATE_LIMIT, UpdatedIndex};
+use crate::session::search_index::{self, OwnedSessions, UPDATE_LIMIT, UpdatedIndex};
 use crate::session::settings::CommandSettings;
 
 /// How many sessions with an ambiguous prefix are considered.
@@ -31,6 +31,8 @@ pub(super) struct VisibleSessions<'a> {
     /// The sessions of the index, the last used first.
     places: Vec<SessionPlace>,
     private: PrivateIds,
+    /// The native sessions of deleted records.
+    deleted: HashSet<String>,
     scope: &'a ProjectScope,
 }
 
@@ -48,7 +50,7 @@ impl<'a> VisibleSessions<'a> {
         let store = locator.open_store()?;
         let stored = store.as_ref().map(|store| store as &dyn Store);
         let private = PrivateIds::read(locator.paths.home(), stored, &[]).await?;
-        Ok(Self { locator, store, index: None, places: Vec::new(), private, scope })
+        Ok(Self { locator, store, index: None, places: Vec::new(), private, deleted: HashSet::new(), scope })
     }
 
     /// Reads the store, and the index after it was brought up to date.
@@ -67,7 +69,11 @@ impl<'a> VisibleSessions<'a> {
         };
         let stored = store.as_ref().map(|store| store as &dyn Store);
         let private = PrivateIds::read(locator.paths.home(), stored, &places).await?;
-        Ok(Self { locator, store, index: Some(index), places, private, scope })
+        let natives = places.iter().filter(|place| place.session.origin == SessionOrigin::Transcript);
+        let owned =
+            OwnedSessions::read(stored, natives.map(|place| (&*place.session.agent, owner_of(place))));
+        let deleted = owned.await?.deleted;
+        Ok(Self { locator, store, index: Some(index), places, private, deleted, scope })
     }
 
     /// Whether a record may be shown.
@@ -84,7 +90,9 @@ impl<'a> VisibleSessions<'a> {
             None => *self.scope == ProjectScope::All,
         };
         let ids = [Some(&place.session.session), place.parent.as_ref(), place.fork_of.as_ref()];
-        is_in_scope && !ids.into_iter().flatten().any(|id| self.private.contains(id))
+        let is_native = place.session.origin == SessionOrigin::Transcript;
+        let is_deleted = is_native && self.deleted.contains(owner_of(place));
+        is_in_scope && !is_deleted && !ids.into_iter().flatten().any(|id| self.private.contains(id))
     }
 
     /// The transcripts to list: those of no sub-agent and of no record.
@@ -109,6 +117,22 @@ impl<'a> VisibleSessions<'a> {
             _ => true,
         };
         (ids(hidden.into_iter().filter(is_near).collect()), ids(visible))
+    }
+
+    /// Leaves out hits in records that are deleted or gone: the index may be older than a deletion.
+    pub(super) async fn retain_stored(&self, hits: Vec<SearchHit>) -> Result<Vec<SearchHit>, CliError> {
+        let mut kept = Vec::with_capacity(hits.len());
+        for hit in hits {
+            let is_stored = match (hit.origin, &self.store, RecordId::new(&*hit.session)) {
+                (SessionOrigin::Transcript, ..) => true,
+                (SessionOrigin::Record, Some(store), Ok(id)) => {
+                    store.record(id).await?.is_some_and(|record| self.sees(&record))
+                }
+                (SessionOrigin::Record, ..) => false,
+            };
+            kept.extend(is_stored.then_some(hit));
+        }
+        Ok(kept)
     }
 
     /// The index, which must have been opened; the error is in words.
@@ -190,6 +214,11 @@ impl<'a> VisibleSessions<'a> {
     pub(super) fn root(&self) -> Option<&Path> {
         self.scope.root()
     }
+}
+
+/// The session that decides whether a transcript is shown: a sub-agent's belongs to the session that started it.
+fn owner_of(place: &SessionPlace) -> &str {
+    place.parent.as_ref().unwrap_or(&place.session.session)
 }
 
 /// The message of an error with its hint.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use acpx_core::index::{IndexExclusions, IndexedSession, SearchIndex, TranscriptFilter};
 use acpx_core::model::{AbsolutePath, Timestamp};
-use acpx_core::store::{RecordFilter, UsageGroup, UsageKey, UsageQuery};
+use acpx_core::store::{RecordFilter, Store, UsageGroup, UsageKey, UsageQuery};
 use acpx_core::wire::since_1970;
 
 use super::list::{PAGE, page, real};
@@ -18,7 +18,7 @@ use crate::error::CliError;
 use crate::output::{self, AnySession, Console, NativeRow, TableView};
 use crate::session::host_locator::block_on;
 use crate::session::lookup::RecordLookup;
-use crate::session::search_index::{self, UPDATE_LIMIT, UpdatedIndex};
+use crate::session::search_index::{self, OwnedSessions, UPDATE_LIMIT, UpdatedIndex};
 use crate::session::settings::CommandSettings;
 
 /// Lists all sessions.
@@ -138,7 +138,7 @@ async fn without_record(
         let mut sessions = index.transcripts(&filter.natives, asked)?;
         let is_last = sessions.len() < asked;
         let ids = sessions.iter().map(|session| (&*session.agent, &*session.session));
-        let owned = search_index::with_record(&lookup, ids).await?;
+        let owned = OwnedSessions::read(lookup.store().map(|store| store as &dyn Store), ids).await?;
         sessions.retain(|session| !owned.contains(&session.session));
         if is_last || sessions.len() >= wanted {
             sessions.truncate(wanted);
