@@ -238,6 +238,10 @@ mod tests {
             ("pipe", "it is not a regular file"),
         ];
         assert_eq!(problems, expected.map(|(name, reason)| (name.to_owned(), reason.to_owned())));
+        let mut other = Walk { user: u32::MAX, ..Walk::new(&agent, &mut Vec::new()).unwrap() };
+        assert_eq!(other.directories(&agent).len(), 0);
+        let theirs = TranscriptProblem::new(&agent.join("project"), "it belongs to another user");
+        assert_eq!(other.problems, [theirs]);
         assert_eq!(Walk::new(&root.join("missing"), &mut Vec::new()).map(|_| ()), None);
     }
 }

@@ -1,6 +1,7 @@
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -263,4 +264,24 @@ fn claude_session_with_a_path_as_its_id_is_not_found() {
         assert_eq!(reader.find(session), [], "{session:?}");
     }
     assert_eq!(reader.resume_command("aaaa"), Some(vec!["claude".into(), "--resume".into(), "aaaa".into()]));
+}
+
+#[test]
+fn transcript_of_two_gigabytes_is_read_until_the_deadline_only() {
+    let home = TestHome::with(&[(FILE, FIXTURE)]);
+    let path = home.path().join(FILE);
+    // The rest of the file is one line without an end.
+    fs::File::options().write(true).open(path).unwrap().set_len(2 << 30).unwrap();
+    let reader = home.reader("claude");
+    let mut items = reader.open(&reader.find("aaaa")[0], 0).unwrap();
+    items.stop_at(Instant::now());
+    let first = items.next().unwrap().unwrap();
+    assert_eq!(first, at("2026-11-17T09:29:32.857Z", directory("/home/u/a-b")));
+    let error = loop {
+        match items.next() {
+            Ok(item) => assert!(item.is_some()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }

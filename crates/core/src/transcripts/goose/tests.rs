@@ -1,3 +1,6 @@
+use std::fs;
+
+use proptest::prelude::*;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
@@ -129,4 +132,36 @@ fn goose_database_of_an_older_schema_is_read_without_its_missing_columns() {
         .unwrap();
     assert_eq!(home.contents("goose", "20261117_1"), [directory("/home/u/p"), prompt("1", "hello")]);
     assert_eq!(home.list("goose").0.len(), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_goose_database_never_makes_the_reader_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
+        length in any::<prop::sample::Index>(),
+    ) {
+        let home = TestHome::new();
+        let opened = database(&home);
+        fill(&opened);
+        opened.execute_batch("PRAGMA journal_mode = DELETE").unwrap();
+        drop(opened);
+        let path = home.path().join(FILE);
+        let mut bytes = fs::read(&path).unwrap();
+        for (index, byte) in &edits {
+            let index = index.index(bytes.len());
+            bytes[index] = *byte;
+        }
+        if edits.len() % 4 == 0 {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        fs::write(&path, bytes).unwrap();
+        let reader = home.reader("goose");
+        reader.list(&mut |source| {
+            if let Ok(mut items) = reader.open(&source, 0) {
+                while let Ok(Some(_)) = items.next() {}
+            }
+        });
+    }
 }
