@@ -310,13 +310,14 @@ impl SearchIndex {
         until: Option<Instant>,
         progress: &mut IndexProgress,
     ) -> Result<(), IndexError> {
+        let mut unread = Vec::new();
         for (source, row) in changed {
             let reader = readers.iter().find(|reader| reader.agent() == source.agent);
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             // One conversation must not take the time of all others at each update.
             let is_later = is_over || row.as_ref().is_some_and(|row| row.needs_longer(until));
             let Some(reader) = reader.filter(|_| !is_later) else {
-                self.note_unread(source, row.as_ref())?;
+                unread.extend(row.is_none().then_some(source));
                 progress.note_missing(source, row.as_ref());
                 continue;
             };
@@ -329,7 +330,7 @@ impl SearchIndex {
                 }
             }
         }
-        Ok(())
+        self.note_unread(&unread)
     }
 
     /// Removes what is excluded since the last update, and what was excluded then, so that it is read again if it is
@@ -384,22 +385,19 @@ impl SearchIndex {
         })
     }
 
-    /// Adds a transcript that is not read yet, so that a list shows it.
-    fn note_unread(
-        &mut self,
-        source: &TranscriptSource,
-        row: Option<&KnownTranscript>,
-    ) -> Result<(), IndexError> {
-        if row.is_some() {
-            return Ok(());
-        }
+    /// Adds transcripts that are not read yet, so that a list shows them.
+    fn note_unread(&mut self, sources: &[&TranscriptSource]) -> Result<(), IndexError> {
         self.run(|connection| {
-            let key = insert_transcript(connection, source)?;
-            let at = source.stamp.modified / 1_000_000;
-            connection
-                .prepare_cached("UPDATE sessions SET size = -1, updated_at = ?2 WHERE key = ?1")?
-                .execute(params![key, at])
-                .map(drop)
+            // One transaction: there may be very many of them.
+            let transaction = connection.unchecked_transaction()?;
+            for source in sources {
+                let key = insert_transcript(connection, source)?;
+                let at = source.stamp.modified / 1_000_000;
+                connection
+                    .prepare_cached("UPDATE sessions SET size = -1, updated_at = ?2 WHERE key = ?1")?
+                    .execute(params![key, at])?;
+            }
+            transaction.commit()
         })
     }
 
