@@ -146,6 +146,9 @@ pub(crate) const TRANSCRIPTS_LISTED: Budget =
     Budget { work: "`sessions list --all` with these", limits: &[AtMost(150.0, Millis)] };
 /// Two words among all that was said.
 pub(crate) const SEARCH: Budget = Budget { work: "`search` over these", limits: &[AtMost(30.0, Millis)] };
+/// A word of half of all messages: the newest are found.
+pub(crate) const COMMON_SEARCH: Budget =
+    Budget { work: "`search` for a word of every second message", limits: &[AtMost(30.0, Millis)] };
 /// A fast agent.
 pub(crate) const STORED: Budget =
     Budget { work: "280-byte updates, stored and forwarded", limits: &[AtLeast(100_000.0, PerSecond)] };
@@ -202,6 +205,7 @@ pub(crate) const BUDGETS: [&Budget; 29] = [
     &INDEX,
     &TRANSCRIPTS_LISTED,
     &SEARCH,
+    &COMMON_SEARCH,
     &STORED,
     &REPLAY,
     &FACE_MESSAGE,

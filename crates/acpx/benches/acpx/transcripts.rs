@@ -18,6 +18,8 @@ const WORDS: u64 = 12;
 /// How many words there are. A word is the rarer, the higher its number.
 const VOCABULARY: u64 = 50_000;
 const ROUNDS: usize = 10;
+/// A word of every second message.
+const COMMON: &str = "common";
 
 /// Times the index, a list and a search.
 pub(crate) fn measure(report: &mut Report) {
@@ -33,7 +35,10 @@ pub(crate) fn measure(report: &mut Report) {
     report.add(Row::new(&budgets::INDEX, None, build.to_string(), found));
     let list: &[&str] = &["sessions", "list", "--all", "--limit", "50"];
     let search: &[&str] = &["search", &word(VOCABULARY / 10), &word(7)];
-    for (budget, command) in [(&budgets::TRANSCRIPTS_LISTED, list), (&budgets::SEARCH, search)] {
+    let common: &[&str] = &["search", COMMON];
+    let commands =
+        [(&budgets::TRANSCRIPTS_LISTED, list), (&budgets::SEARCH, search), (&budgets::COMMON_SEARCH, common)];
+    for (budget, command) in commands {
         let times = alone(ROUNDS, || program.run(command));
         let millis = times.least().as_secs_f64() * 1000.0;
         report.add(Row::new(budget, None, times.to_string(), vec![(Measure::Millis, millis)]));
@@ -49,11 +54,13 @@ fn write_transcripts(directory: &Path, work: &Path) -> u64 {
         let path = directory.join(format!("{session}.jsonl"));
         let mut out = BufWriter::new(fs::File::create(&path).expect("a new home can be written"));
         for message in 0..MESSAGES {
-            let text: Vec<String> = (0..WORDS).map(|_| word(next(&mut random))).collect();
+            let mut text: Vec<String> = (1..WORDS).map(|_| word(next(&mut random))).collect();
+            text.push(if message % 4 < 2 { COMMON.to_owned() } else { word(next(&mut random)) });
             let (kind, text) = (if message % 2 == 0 { "user" } else { "assistant" }, text.join(" "));
             writeln!(
                 out,
-                r#"{{"type":"{kind}","isSidechain":false,"uuid":"{file}-{message}","timestamp":"2026-11-17T09:29:32.857Z","cwd":"{}","sessionId":"{session}","message":{{"role":"{kind}","content":[{{"type":"text","text":"{text}"}}]}}}}"#,
+                r#"{{"type":"{kind}","isSidechain":false,"uuid":"{file}-{message}","timestamp":"{}","cwd":"{}","sessionId":"{session}","message":{{"role":"{kind}","content":[{{"type":"text","text":"{text}"}}]}}}}"#,
+                written_at(file, message),
                 work.display()
             )
             .expect("a new home can be written");
@@ -62,6 +69,13 @@ fn write_transcripts(directory: &Path, work: &Path) -> u64 {
         bytes += fs::metadata(&path).map_or(0, |file| file.len());
     }
     bytes
+}
+
+/// When a message was written: sixty conversations a day, half a minute between two messages.
+fn written_at(file: u64, message: u64) -> String {
+    let (day, hour) = (file / 60, file % 24);
+    let (month, day) = (1 + day / 28, 1 + day % 28);
+    format!("2026-{month:02}-{day:02}T{hour:02}:{:02}:{:02}.857Z", message / 2, message % 2 * 30)
 }
 
 /// The next number of a sequence, small ones more often.
