@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentExit, AgentMemory, AgentSessionId, AgentSpec, Lifecycle, LineageReason,
-    LineageRow, Record, RestoreError, SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
+    AbsolutePath, AcpSessionId, AgentExit, AgentMemory, AgentSessionId, AgentSpec, Lifecycle, LineageRow,
+    Record, RestoreError, SessionIdentity, SessionName, SessionUsage, Timestamp, title_of,
 };
 use acpx_core::protocol::meta::MemoryMeta;
 use serde::Serialize;
@@ -124,20 +124,20 @@ struct LineageObject<'a> {
     from: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<Timestamp>,
-    reason: LineageReason,
+    reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorObject<'a>>,
 }
 
-impl<'a> From<&'a LineageRow> for LineageObject<'a> {
-    fn from(row: &'a LineageRow) -> Self {
-        let LineageRow { session, agent_session, from, to, reason, error } = row;
+impl<'a> LineageObject<'a> {
+    fn new(row: &'a LineageRow, transcript: &TranscriptView) -> Self {
+        let LineageRow { session, agent_session, from, to, reason: _, error } = row;
         Self {
             acpx_session_id: session,
             agent_session_id: agent_session.as_ref(),
             from: *from,
             to: *to,
-            reason: *reason,
+            reason: transcript.reason(row),
             error: error.as_ref().map(ErrorObject::from),
         }
     }
@@ -159,12 +159,12 @@ impl<'a> WholeRecord<'a> {
             pid: run.filter(|run| run.ended.is_none()).map(|run| run.process.pid),
             agent_started_at: run.map(|run| run.since),
             exit: ExitObject::of(ended),
-            turns: record.last_turn.map_or(0, |turn| turn.0),
+            turns: transcript.turns(record),
             answered_turns: record.answered_turns,
             private: transcript.is_private,
             remembered: RememberedObject::of(record, usage, transcript),
             mcp_servers: record.mcp_servers.iter().map(|server| server.name.as_str()).collect(),
-            lineage: record.lineage.rows().iter().map(LineageObject::from).collect(),
+            lineage: record.lineage.rows().iter().map(|row| LineageObject::new(row, transcript)).collect(),
         }
     }
 }
@@ -222,9 +222,24 @@ pub(crate) struct TranscriptView {
     pub(crate) problem: Option<String>,
     /// Whether `acpx mcp` never shows the session.
     pub(crate) is_private: bool,
+    /// How many prompts it has, if acpx has no record of the session.
+    pub(crate) native_prompts: Option<u64>,
 }
 
+/// Why an ACP session of a native session began: acpx has not adopted it.
+const NATIVE: &str = "native";
+
 impl TranscriptView {
+    /// How many turns the session has.
+    pub(super) fn turns(&self, record: &Record) -> u64 {
+        self.native_prompts.unwrap_or_else(|| record.last_turn.map_or(0, |turn| turn.0))
+    }
+
+    /// Why an ACP session began.
+    pub(super) fn reason(&self, row: &LineageRow) -> &'static str {
+        if self.native_prompts.is_some() { NATIVE } else { row.reason.as_str() }
+    }
+
     /// The command as a shell takes it.
     pub(super) fn resume_line(&self) -> Option<String> {
         let words = self.resume_command.as_ref()?;
@@ -250,7 +265,7 @@ pub(super) struct RememberedObject {
 
 impl RememberedObject {
     pub(super) fn of(record: &Record, usage: Option<&SessionUsage>, transcript: &TranscriptView) -> Self {
-        let TranscriptView { resume_command, problem, is_private: _ } = transcript.clone();
+        let TranscriptView { resume_command, problem, is_private: _, native_prompts: _ } = transcript.clone();
         Self {
             transcript_problem: problem,
             resume_command,

@@ -73,7 +73,7 @@ fn text(
     line(out, format_args!("agentStartedAt: {}", or_dash(run.map(|run| run.since))))?;
     line(out, format_args!("lastExit: {}", or_dash(ended.map(|exit| &exit.how))))?;
     line(out, format_args!("lastExitAt: {}", or_dash(ended.map(|exit| exit.at))))?;
-    line(out, format_args!("turns: {}", record.last_turn.map_or(0, |turn| turn.0)))?;
+    line(out, format_args!("turns: {}", transcript.turns(record)))?;
     if transcript.is_private {
         line(out, format_args!("private: yes"))?;
     }
@@ -88,7 +88,8 @@ fn text(
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!("  {inner}"));
         let to = row.to.map_or_else(|| "now".to_owned(), |to| to.to_string());
-        line(out, format_args!("  {}  {}{inner}  {} to {to}", row.reason.as_str(), row.session, row.from))?;
+        let reason = transcript.reason(row);
+        line(out, format_args!("  {reason}  {}{inner}  {} to {to}", row.session, row.from))?;
         if let Some(error) = &row.error {
             line(out, format_args!("    {error}"))?;
         }
@@ -122,7 +123,7 @@ fn terminal(
     let process = run.filter(|run| run.ended.is_none());
     fields.add("process", process.map(|run| format!("{}, started {}", run.process.pid, ago(run.since))));
     fields.add("last exit", ended.map(|exit| format!("{}, {}", exit.how, ago(exit.at))));
-    fields.add("turns", Some(record.last_turn.map_or(0, |turn| turn.0)));
+    fields.add("turns", Some(transcript.turns(record)));
     fields.add("private", transcript.is_private.then_some("yes"));
     fields.add_usage(used);
     fields.add("memory", memory_words(record.memory));
@@ -136,7 +137,7 @@ fn terminal(
     out.styled(Style::Dim, "\nsessions of the agent, newest last\n")?;
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!(" ({inner})"));
-        let (reason, session) = (row.reason.as_str(), &row.session);
+        let (reason, session) = (transcript.reason(row), &row.session);
         line(out, format_args!("  {session}{inner}  {reason}, {}", ago(row.from)))?;
         row.error.iter().try_for_each(|error| line(out, format_args!("    {error}")))?;
     }

@@ -14,7 +14,8 @@ use acpx_core::model::{AbsolutePath, AgentSpec, RecordId, Secrets, SessionName};
 use acpx_core::protocol::{ArchiveMeta, ArchiveParams};
 use acpx_core::store::{Access, SqliteStore, Store};
 use acpx_core::transcripts::{
-    TRANSCRIPT_AGENTS, TranscriptHome, TranscriptReader, TranscriptSource, archive_file, transcript_reader,
+    TRANSCRIPT_AGENTS, TranscriptArchive, TranscriptHome, TranscriptReader, TranscriptSource, archive_file,
+    transcript_reader,
 };
 
 use super::host_locator::HostLocator;
@@ -125,13 +126,13 @@ impl NativeSessions {
         Err(CliError::AmbiguousId { prefix: reference.to_owned(), matches: listed.collect(), is_cut })
     }
 
-    /// Writes the transcript as an archive next to the store, and returns its file with the directory of the session.
+    /// Writes the transcript as an archive in a directory.
     fn archive(
         &self,
         source: &TranscriptSource,
         cwd: &AbsolutePath,
         directory: &Path,
-    ) -> Result<(tempfile::NamedTempFile, AbsolutePath), CliError> {
+    ) -> Result<TranscriptArchive, CliError> {
         let not_read = |error: io::Error| CliError::Transcript {
             path: source.path.clone(),
             session: source.session.to_string(),
@@ -143,12 +144,13 @@ impl NativeSessions {
         archive_file(reader, source, Arc::clone(&self.secrets), cwd, directory).map_err(not_read)
     }
 
-    /// A store with the conversation of a transcript and nothing else. Its file is removed when it is closed.
+    /// A store with the conversation of a transcript and nothing else, and how many prompts it has. Its file has no name
+    /// any more.
     pub(crate) async fn store_of(
         &self,
         source: &TranscriptSource,
         settings: &CommandSettings,
-    ) -> Result<SqliteStore, CliError> {
+    ) -> Result<(SqliteStore, u64), CliError> {
         let home = HostLocator::of_environment()?;
         let parent =
             if home.paths.home().is_dir() { home.paths.home().to_owned() } else { std::env::temp_dir() };
@@ -158,9 +160,9 @@ impl NativeSessions {
             flag: "ACPX_HOME",
         };
         let directory = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&parent).map_err(not_made)?;
-        let (archive, cwd) = self.archive(source, &settings.cwd, directory.path())?;
+        let archive = self.archive(source, &settings.cwd, directory.path())?;
         let agent = AgentSpec::new(source.agent, [""; 0]).named(source.agent);
-        let params = params(source, &agent, archive.path(), cwd, None);
+        let params = params(source, &agent, &archive, None);
         let path = directory.path().join("acpx.db");
         let written = SqliteStore::open(&path, Access::ReadWrite)?;
         import_archive_alone(&written, params).await?;
@@ -168,7 +170,7 @@ impl NativeSessions {
         let store = SqliteStore::open_copy(&path)?;
         // The store has the file open.
         fs::remove_dir_all(directory.keep()).map_err(not_made)?;
-        Ok(store)
+        Ok((store, archive.prompts))
     }
 
     /// Makes a record of a transcript, through the running host or, without one, under the host's lock.
@@ -187,8 +189,8 @@ impl NativeSessions {
             reason: system_words(&error),
             flag: "ACPX_HOME",
         })?;
-        let (archive, cwd) = self.archive(source, &settings.cwd, home)?;
-        let params = params(source, agent, archive.path(), cwd, name);
+        let archive = self.archive(source, &settings.cwd, home)?;
+        let params = params(source, agent, &archive, name);
         let mut session = HostSession::with_timeout(console, settings.timeout, &locator)?;
         let alone = async || {
             let store = SqliteStore::open(&locator.paths.store(), Access::ReadWrite)?;
@@ -210,7 +212,8 @@ impl RecordLookup {
         let native = NativeSessions::of(settings);
         match native.find(reference.as_str())? {
             Some(source) if !lookup.has_deleted(&source).await? => {
-                Ok(Self { store: Some(native.store_of(&source, settings).await?) })
+                let (store, prompts) = native.store_of(&source, settings).await?;
+                Ok(Self { store: Some(store), native_prompts: Some(prompts) })
             }
             Some(_) | None => Ok(lookup),
         }
@@ -235,15 +238,14 @@ impl RecordLookup {
 fn params(
     source: &TranscriptSource,
     agent: &AgentSpec,
-    archive: &Path,
-    cwd: AbsolutePath,
+    archive: &TranscriptArchive,
     name: Option<SessionName>,
 ) -> ArchiveParams {
     ArchiveParams {
-        archive: archive.to_owned(),
+        archive: archive.file.path().to_owned(),
         agent: agent.name.clone(),
         argv: agent.command(),
-        cwd,
+        cwd: archive.cwd.clone(),
         name,
         native_session_id: Some(source.session.to_string()),
     }

@@ -169,6 +169,7 @@ pub(crate) fn transcript_view(record: &Record, settings: &CommandSettings) -> Tr
         resume_command: resume_command(record),
         problem: problem.as_ref().map(ToString::to_string),
         is_private: false,
+        native_prompts: None,
     }
 }
 

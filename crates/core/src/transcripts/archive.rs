@@ -14,21 +14,31 @@ use crate::store::archive::{FORMAT_VERSION, event_row};
 /// How many bytes of rows are in memory. More are in a file without a name.
 const ROWS_IN_MEMORY: usize = 4 * 1024 * 1024;
 
+/// The archive of a transcript.
+pub struct TranscriptArchive {
+    /// The archive; it is removed when this is dropped.
+    pub file: NamedTempFile,
+    /// The directory that the transcript names, or else the one that was given.
+    pub cwd: AbsolutePath,
+    /// How many prompts the conversation has.
+    pub prompts: u64,
+}
+
 /// Writes the whole transcript as an archive in a temporary file of this directory. The session is in `cwd`, unless the
-/// transcript names a directory; that is in the result. This blocks.
+/// transcript names a directory. This blocks.
 pub fn archive_file(
     reader: &dyn TranscriptReader,
     source: &TranscriptSource,
     secrets: Arc<Secrets>,
     cwd: &AbsolutePath,
     directory: &Path,
-) -> io::Result<(NamedTempFile, AbsolutePath)> {
+) -> io::Result<TranscriptArchive> {
     let events = TranscriptEvents::open(reader, source, secrets)?;
     let mut out = BufWriter::new(tempfile::Builder::new().prefix(".transcript-").tempfile_in(directory)?);
     let summary = write_archive(source, events, cwd.as_str(), &mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let named = summary.directory.and_then(|directory| AbsolutePath::new(directory).ok());
-    Ok((file, named.unwrap_or_else(|| cwd.clone())))
+    Ok(TranscriptArchive { file, cwd: named.unwrap_or_else(|| cwd.clone()), prompts: summary.prompts })
 }
 
 fn write_archive(

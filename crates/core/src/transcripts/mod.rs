@@ -39,7 +39,7 @@ mod tool_call;
 mod walk;
 mod written_time;
 
-pub use archive::archive_file;
+pub use archive::{TranscriptArchive, archive_file};
 pub use conversation::{TranscriptEvents, TranscriptSummary};
 
 /// Where a reader looks: the user's home, and the variables that move an agent's directory.

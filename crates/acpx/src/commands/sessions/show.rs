@@ -21,7 +21,8 @@ pub(crate) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let used = last_usage(&record, &lookup.recent(&record, LOOKED_THROUGH).await?);
         let mut console = Console::of_program(settings.mode);
         let is_private = is_private(&record, &mut console).await?;
-        let transcript = TranscriptView { is_private, ..transcript_view(&record, settings) };
+        let native_prompts = lookup.native_prompts;
+        let transcript = TranscriptView { is_private, native_prompts, ..transcript_view(&record, settings) };
         Ok(show(&record, last_prompt, used.as_ref(), &transcript, &mut console)?)
     })
 }

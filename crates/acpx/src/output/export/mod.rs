@@ -14,12 +14,13 @@ mod tool;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{Record, Timestamp, TurnId};
+use acpx_core::model::{MessageKind, Record, Timestamp, TurnId};
 
 pub(crate) use self::archive::ArchiveWriter;
 use self::html::Html;
 use self::json::Json;
 use self::markdown::Markdown;
+use self::section::SectionItem;
 pub(crate) use self::section::{ConversationSection, Sections};
 use super::turn::{cost, percent, stop_words, thousands};
 
@@ -90,12 +91,17 @@ fn time(at: Timestamp) -> String {
     }
 }
 
-/// The heading of a section.
+/// The heading of a section. Prompts outside turns are those of a conversation that acpx did not run.
 fn heading(section: &ConversationSection) -> String {
     match section.turn {
         Some(TurnId(turn)) => format!("Turn {turn}"),
+        None if section.items.iter().any(is_prompt) => "Conversation".to_owned(),
         None => "Between turns".to_owned(),
     }
+}
+
+fn is_prompt(item: &SectionItem) -> bool {
+    matches!(item, SectionItem::Message { kind: MessageKind::User, .. })
 }
 
 /// How a turn ended, unless it just ended.

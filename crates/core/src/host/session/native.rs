@@ -89,8 +89,8 @@ impl TranscriptSearch {
         let found = found.filter(|source| !source.is_empty() && source.parent.is_none());
         let Some(source) = found.max_by_key(|source| source.stamp.modified) else { return Ok(None) };
         let secrets = Arc::new(self.environment.secrets());
-        let (file, named) = archive_file(&*reader, &source, secrets, &self.cwd, &self.directory)?;
-        Ok((real(named.as_path()) == real(self.cwd.as_path())).then_some(file))
+        let archive = archive_file(&*reader, &source, secrets, &self.cwd, &self.directory)?;
+        Ok((real(archive.cwd.as_path()) == real(self.cwd.as_path())).then_some(archive.file))
     }
 }
 

@@ -166,9 +166,9 @@ fn transcript_is_written_as_an_archive_of_an_adopted_session() {
         .collect();
     let (cwd, secrets) = (AbsolutePath::new("/elsewhere").unwrap(), Arc::new(Secrets::new([""; 0])));
     let directory = tempfile::tempdir().unwrap();
-    let (archive, named) = archive_file(&*reader, &source, secrets, &cwd, directory.path()).unwrap();
-    let archive = std::fs::read(archive.path()).unwrap();
-    assert_eq!(named.as_str(), "/p");
+    let archive = archive_file(&*reader, &source, secrets, &cwd, directory.path()).unwrap();
+    assert_eq!((archive.cwd.as_str(), archive.prompts), ("/p", 1));
+    let archive = std::fs::read(archive.file.path()).unwrap();
     let time = "2026-11-17T09:00:00.000Z";
     let millis = Timestamp::parse(time).unwrap().as_millis();
     let row = json!([millis, null, 1, 1, "from_agent", "update"]);
