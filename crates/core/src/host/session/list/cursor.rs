@@ -90,38 +90,45 @@ struct Text {
     after: Option<String>,
     /// Which name of the directory is sent to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    theirs: Option<String>,
+    directory_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<String>,
+    listed_before: Option<String>,
 }
 
 impl ListCursor {
     pub(super) fn text(self) -> String {
         let id = |record: RecordId| record.to_string();
-        let (theirs, cursor, told) = match self.agent_list {
+        let (directory_name, cursor, listed_before) = match self.agent_list {
             Some(AgentListCursor { named, cursor, listed_before }) => {
                 (Some(word(named).to_owned()), cursor, listed_before.text())
             }
             None => (None, None, None),
         };
-        let text = Text { began: self.began.map(id), after: self.after.map(id), theirs, cursor, told };
+        let text = Text {
+            began: self.began.map(id),
+            after: self.after.map(id),
+            directory_name,
+            cursor,
+            listed_before,
+        };
         serde_json::to_string(&text).expect("a cursor has only text")
     }
 
     /// Parses a cursor; `None` if it is not one of ours.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let Text { began, after, theirs, cursor, told } = serde_json::from_str(text).ok()?;
+        let Text { began, after, directory_name, cursor, listed_before } = serde_json::from_str(text).ok()?;
         let began = began.map(RecordId::new).transpose().ok()?;
         let after = after.map(RecordId::new).transpose().ok()?;
-        let agent_list = match theirs {
-            Some(theirs) => {
-                let listed_before =
-                    told.as_deref().map_or(Some(SentSessionHashes::default()), SentSessionHashes::read)?;
-                Some(AgentListCursor { named: named(&theirs)?, cursor, listed_before })
+        let agent_list = match directory_name {
+            Some(directory_name) => {
+                let listed_before = listed_before
+                    .as_deref()
+                    .map_or(Some(SentSessionHashes::default()), SentSessionHashes::read)?;
+                Some(AgentListCursor { named: named(&directory_name)?, cursor, listed_before })
             }
-            None if cursor.is_some() || told.is_some() => return None,
+            None if cursor.is_some() || listed_before.is_some() => return None,
             None => None,
         };
         (after.is_some() || agent_list.is_some()).then_some(Self { began, after, agent_list })
@@ -175,15 +182,15 @@ mod tests {
         }
         for text in [
             "",
-            "theirs",
+            "directoryName",
             "{}",
             "null",
             r#"{"began":"a"}"#,
             r#"{"after":""}"#,
             r#"{"after":"a","cursor":"2"}"#,
-            r#"{"theirs":"Really"}"#,
-            r#"{"theirs":"really","told":"x"}"#,
-            r#"{"theirs":"really","more":1}"#,
+            r#"{"directoryName":"Really"}"#,
+            r#"{"directoryName":"really","listedBefore":"x"}"#,
+            r#"{"directoryName":"really","more":1}"#,
         ] {
             assert_eq!(ListCursor::read(text), None, "{text}");
         }
