@@ -91,11 +91,11 @@ fn time(at: Timestamp) -> String {
     }
 }
 
-/// The heading of a section. Prompts outside turns are those of a conversation that acpx did not run.
+/// The heading of a section. A prompt outside turns was not sent by acpx.
 fn heading(section: &ConversationSection) -> String {
     match section.turn {
         Some(TurnId(turn)) => format!("Turn {turn}"),
-        None if section.items.iter().any(is_prompt) => "Conversation".to_owned(),
+        None if section.items.iter().any(is_prompt) => "Prompt".to_owned(),
         None => "Between turns".to_owned(),
     }
 }

@@ -108,7 +108,7 @@ fn native_session_is_read_without_its_agent_and_nothing_changes() {
     assert_eq!((&shown["turns"], &shown["lineage"][0]["reason"]), (&json!(2), &json!("native")));
     let exported = place.ok(&["claude", "sessions", "export", ID, "--as", "markdown"]);
     let headings: Vec<&str> = exported.lines().filter(|line| line.starts_with("## ")).collect();
-    assert_eq!(headings, ["## Conversation · 2026-11-17 09:29:32 UTC"], "{exported}");
+    assert_eq!(headings, ["## Prompt · 2026-11-17 09:29:32 UTC"; 2], "{exported}");
     let history = place.ok(&["sessions", "history", ID]);
     let entries: Vec<&str> = history.lines().skip(1).map(|line| line.split_once('\t').unwrap().1).collect();
     let expected = [
