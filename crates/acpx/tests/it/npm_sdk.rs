@@ -24,7 +24,7 @@ fn scenario(place: &Place, protocol: &str, agent: &[&str]) -> Vec<Value> {
 }
 
 /// A script of `tests/npm`, run by the installed node.
-fn script(name: &str) -> Command {
+pub(crate) fn script(name: &str) -> Command {
     let node = installed().join("node_modules/.bin/node");
     assert!(node.exists(), "{} is not there: run .ci/npm-sdk", node.display());
     let mut command = Command::new(node);

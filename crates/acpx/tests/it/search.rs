@@ -277,6 +277,32 @@ fn list_of_all_sessions_has_each_conversation_once() {
 }
 
 #[cfg(target_os = "linux")]
+#[test]
+fn search_over_100_000_transcripts_takes_bounded_time_and_memory() {
+    let place = Place::new();
+    for number in 0..100 {
+        let directory = place.user_home().join(format!(".claude/projects/-{number}"));
+        fs::create_dir_all(&directory).unwrap();
+        for file in 0..1000 {
+            let line = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"needle"}}"#;
+            fs::write(directory.join(format!("{number}-{file}.jsonl")), line).unwrap();
+        }
+    }
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -d 262144 && exec \"$@\"", "sh"]);
+    let begun = std::time::Instant::now();
+    let done = Done::of(&mut place.by(shell, &["--format", "json", "search", "needle", "--limit", "5"]));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    let found: Value = serde_json::from_str(&done.out).unwrap();
+    let status = place.json(&["index", "status"]);
+    assert_eq!(found["hits"].as_array().unwrap().len(), 5);
+    let missing = found["missing"]["sessions"].as_u64().unwrap();
+    assert!((1..100_000).contains(&missing), "{missing}");
+    assert_eq!(status["agents"][0]["transcripts"], 100_000);
+}
+
+#[cfg(target_os = "linux")]
 mod on_a_terminal {
     use super::*;
     use crate::terminal::OnTerminal;
