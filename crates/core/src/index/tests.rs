@@ -383,7 +383,7 @@ fn transcript_that_needs_more_time_is_skipped_and_reported_missing() {
     let mut place = Place::new();
     place.write("one", &["user alpha"]);
     place.write("late", &["user beta"]);
-    let until = Some(Instant::now() + Duration::from_secs(3600));
+    let until = Some(Instant::now() + Duration::from_hours(1));
     let missing = IndexProgress { missing: 1, missing_bytes: 10, ..IndexProgress::default() };
     assert_eq!(place.update(until), IndexProgress { read: 1, ..missing.clone() });
     // It is not opened again: it would fail.

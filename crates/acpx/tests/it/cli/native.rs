@@ -285,7 +285,7 @@ fn empty_or_torn_transcript_is_the_cause_of_a_failed_restore() {
 #[test]
 fn unreadable_transcript_is_the_cause_of_a_failed_restore() {
     let (hint, place) = cause(|place| {
-        fs::set_permissions(transcript(place), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(transcript(place), fs::Permissions::from_mode(0o000)).unwrap();
     });
     let path = transcript(&place).canonicalize().unwrap();
     let expected = format!("its transcript {} cannot be read: you may not read it", path.display());
