@@ -13,7 +13,7 @@ use crate::agents;
 use crate::cli::{CliOptions, ConfigCommand, SessionArgs};
 use crate::config::Config;
 use crate::config::layers::ConfigOrigin;
-use crate::config::project::{ProjectFile, ProjectState, without_password};
+use crate::config::project::{ProjectFile, ProjectState};
 use crate::config::trust::PROJECT_FILE;
 use crate::error::CliError;
 use crate::http::client::post::PostTarget;
@@ -228,6 +228,16 @@ fn shown_agent(entry: &Value) -> Value {
         shown.insert("env".to_owned(), variables.keys().cloned().collect());
     }
     shown.into()
+}
+
+/// A URL without its password.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match authority.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
+        Some((user, host)) => format!("{scheme}://{user}:…@{host}{path}"),
+        None => url.to_owned(),
+    }
 }
 
 /// Hides what may be secret in the entry of a sink.

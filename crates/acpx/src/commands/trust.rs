@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use acpx_core::model::AbsolutePath;
 
 use crate::cli::{CliOptions, TrustCommand, UsageError};
-use crate::config::project::{self, ProjectContent};
+use crate::config::ConfigError;
+use crate::config::project::{self, FileOwner, ProjectContent};
 use crate::config::trust::{TrustState, TrustedFile, TrustedFiles};
-use crate::config::{ConfigError, user};
 use crate::error::CliError;
 use crate::output::{self, Console, TrustReview, TrustedFileState};
 use crate::session::agent_child::refuse_inside;
@@ -68,7 +68,7 @@ fn add(
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
     let file = path.to_owned();
-    let content = project::content(file.clone(), user())?;
+    let content = project::content(file.clone(), FileOwner::of_process())?;
     let ProjectContent { bytes, members, .. } =
         content.map_err(|reason| ConfigError::Refused { file, reason })?;
     let path = AbsolutePath::from_path(path)?;
@@ -106,7 +106,7 @@ fn list(trusted: &TrustedFiles, console: &mut Console<'_>) -> Result<(), CliErro
     let files = trusted.list().map_err(ConfigError::from)?;
     let states = files.into_iter().map(|file| {
         let path = Path::new(&file.path);
-        let state = match project::read(path, user()) {
+        let state = match project::read(path, FileOwner::of_process()) {
             Err(_) => TrustedFileState::Missing,
             Ok(bytes) if trusted.state(path, &bytes) == TrustState::Trusted => TrustedFileState::Trusted,
             Ok(_) => TrustedFileState::Changed,

@@ -151,12 +151,25 @@ fn transport(members: &JsonMembers<'_>) -> Result<EntryTransport, WrongMember> {
             let command = members.needed("command").word()?;
             let texts = |node: &JsonNode<'_>| node.array()?.iter().map(JsonNode::text).collect();
             let args = members.read("args", texts)?.unwrap_or_default();
-            Ok(EntryTransport::Stdio { command, args, env: named_values(members, "env")? })
+            Ok(EntryTransport::Stdio { command, args, env: variables(members)? })
         }
         "http" => Ok(EntryTransport::Http { url: url()?, headers: named_values(members, "headers")? }),
         "sse" => Ok(EntryTransport::Sse { url: url()?, headers: named_values(members, "headers")? }),
         _ => Err(members.needed("type").wrong_content(KINDS)),
     }
+}
+
+/// The variables of a server, each with a name of its own: a second value would replace the one that a reader sees first.
+fn variables(members: &JsonMembers<'_>) -> Result<Vec<NamedValue>, WrongMember> {
+    let variables = named_values(members, "env")?;
+    let repeated = variables
+        .iter()
+        .enumerate()
+        .any(|(index, variable)| variables[..index].iter().any(|earlier| earlier.name == variable.name));
+    if repeated {
+        return Err(members.needed("env").wrong_content("variables with different names"));
+    }
+    Ok(variables)
 }
 
 fn named_values(members: &JsonMembers<'_>, key: &str) -> Result<Vec<NamedValue>, WrongMember> {

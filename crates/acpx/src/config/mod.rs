@@ -15,6 +15,7 @@ pub(crate) mod notify;
 pub(crate) mod private;
 pub(crate) mod project;
 pub(crate) mod trust;
+mod unique_keys;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ use self::credentials::Credentials;
 use self::index::IndexSettings;
 use self::layers::{Layer, Layers};
 use self::notify::NotifySettings;
-use self::project::ProjectFile;
+use self::project::{FileOwner, ProjectFile};
 use self::trust::TrustedFiles;
 use crate::cli::{
     CURRENCY_LETTERS, DEFAULT_CURRENCY, Format, is_verb, nearest, seconds_to_idle_time, seconds_to_limit,
@@ -147,7 +148,7 @@ impl Config {
         let global = Self::load(home)?;
         match project::find(cwd) {
             None => Ok(global),
-            Some(file) => global.with_project(file, &TrustedFiles::of(home), user()),
+            Some(file) => global.with_project(file, &TrustedFiles::of(home), FileOwner::of_process()),
         }
     }
 
@@ -321,11 +322,6 @@ fn members_of(value: Value) -> Map<String, Value> {
         Value::Object(members) => members,
         _ => Map::new(),
     }
-}
-
-/// The user that this process acts for.
-pub(crate) fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }
 
 /// Adds the file to an error.

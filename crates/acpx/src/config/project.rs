@@ -15,13 +15,27 @@ use serde_json::{Map, Value};
 
 use super::layers::{Layer, Layers};
 use super::trust::{PROJECT_FILE, TrustState, TrustedFiles};
-use super::{Config, ConfigError, KEYS, THE_FILE, members_of, parse_json, wrong_in};
+use super::{Config, ConfigError, KEYS, THE_FILE, members_of, parse_json, unique_keys, wrong_in};
 use crate::agents;
 
 /// Maximum size of the file, far above any real one.
 const LARGEST: u64 = 1 << 20;
 /// Keys that only the home can have: one host and one index serve all projects, and a sink sends data away.
 const OF_HOME: [&str; 3] = ["keepPrograms", "index", "notify"];
+
+/// The user and group that this process acts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileOwner {
+    user: u32,
+    group: u32,
+}
+
+impl FileOwner {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Self {
+        Self { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
+    }
+}
 
 /// A project's file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,19 +122,21 @@ pub(crate) fn find(cwd: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Reads the file if this user, and no other, decides what is in it; otherwise says why not. It is opened once, so what
-/// is checked is what is read.
-pub(crate) fn read(path: &Path, user: u32) -> Result<Vec<u8>, String> {
+/// Reads the file if this user, or also this user's own group, decides what is in it; otherwise says why not. The group
+/// may write, because a umask of 002 makes every file of a clone so. The file is opened once, so what is checked is what
+/// is read.
+pub(crate) fn read(path: &Path, own: FileOwner) -> Result<Vec<u8>, String> {
     let words = |error: io::Error| error.to_string();
     let owned = |owner: u32, what: &str| match owner {
-        owner if owner == user => Ok(()),
+        owner if owner == own.user => Ok(()),
         owner => Err(format!("{what} belongs to another user (uid {owner})")),
     };
     owned(path.symlink_metadata().map_err(words)?.uid(), "it")?;
     let file = open_regular_file(path).map_err(words)?;
     let metadata = file.metadata().map_err(words)?;
     owned(metadata.uid(), "the file it leads to")?;
-    if metadata.mode() & 0o022 != 0 {
+    let of_others = if metadata.gid() == own.group { 0o002 } else { 0o022 };
+    if metadata.mode() & of_others != 0 {
         return Err(format!("other users can write to it; to change that: chmod go-w {}", quoted(path)));
     }
     let directory = path.parent().unwrap_or(path);
@@ -141,13 +157,15 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Reads and checks the file. A file that is not safe to read gives the reason.
-pub(crate) fn content(path: PathBuf, user: u32) -> Result<Result<ProjectContent, String>, ConfigError> {
-    let bytes = match read(&path, user) {
+pub(crate) fn content(path: PathBuf, own: FileOwner) -> Result<Result<ProjectContent, String>, ConfigError> {
+    let bytes = match read(&path, own) {
         Ok(bytes) => bytes,
         Err(reason) => return Ok(Err(reason)),
     };
     let not_text = |_| ConfigError::NotJson { file: path.clone(), problem: "it is not UTF-8".to_owned() };
-    let value = parse_json(&path, std::str::from_utf8(&bytes).map_err(not_text)?)?;
+    let text = std::str::from_utf8(&bytes).map_err(not_text)?;
+    let value = parse_json(&path, text)?;
+    unique_keys::check(&path, text)?;
     let agents = Config::read(&JsonNode::root(&value, THE_FILE)).map_err(wrong_in(&path))?.agent_names();
     let members = members_of(value);
     Ok(Ok(ProjectContent { path, bytes, members, agents }))
@@ -159,9 +177,9 @@ impl Config {
         self,
         path: PathBuf,
         trusted: &TrustedFiles,
-        user: u32,
+        own: FileOwner,
     ) -> Result<Self, ConfigError> {
-        let content = match content(path.clone(), user)? {
+        let content = match content(path.clone(), own)? {
             Ok(content) => content,
             Err(reason) => {
                 let state = ProjectState::Refused(reason);
@@ -248,21 +266,32 @@ fn strictness(policy: UnattendedPolicy) -> u8 {
     }
 }
 
-/// What a file sets, by the path of each value, and which of its keys are ignored. Values that may be secrets are not
-/// shown; commands are, and so are other variables, because they can change what a command does.
+/// What a file sets, by the path of each value, and which of its keys are ignored. Everything that can change what runs
+/// is shown whole, also a password in a URL. Only credentials, headers and variables whose names mark a secret are hidden;
+/// the file's own `secretEnv` hides nothing.
+///
+/// No two values have one path, because [`segment`] quotes every key that is no plain word.
 pub(crate) fn listing(members: &Map<String, Value>) -> BTreeMap<String, String> {
     let mut rows = BTreeMap::new();
     for (key, value) in members {
+        let path = segment(key);
         match key.as_str() {
             home if OF_HOME.contains(&home) => {
-                drop(rows.insert(key.clone(), "(ignored: it belongs to the home)".to_owned()));
+                drop(rows.insert(path, "(ignored: it belongs to the home)".to_owned()));
             }
-            unknown if !is_known(unknown) => drop(rows.insert(key.clone(), "(unknown, ignored)".to_owned())),
-            "auth" => list_named(key, value, |_| true, &mut rows),
-            _ => list(key, value, 0, &mut rows),
+            unknown if !is_known(unknown) => drop(rows.insert(path, "(unknown, ignored)".to_owned())),
+            "auth" => list_named(&path, value, |_| true, &mut rows),
+            _ => list(&path, value, 0, &mut rows),
         }
     }
     rows
+}
+
+/// A key as a part of a path: a plain word as it is, everything else as JSON has it, in quotes.
+fn segment(key: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    let is_word = !key.is_empty() && key.chars().all(is_plain);
+    if is_word { key.to_owned() } else { Value::from(key).to_string() }
 }
 
 /// The depth of the members of agents and servers. Other names at any depth are those that the file's author has chosen,
@@ -272,16 +301,10 @@ const ENTRY_DEPTH: usize = 1;
 fn list(path: &str, value: &Value, depth: usize, rows: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
-            let marked = |name: &str| {
-                let names = members.get("secretEnv").and_then(Value::as_array);
-                names.is_some_and(|names| names.iter().any(|marked| marked == name))
-            };
             for (name, value) in members {
-                let path = format!("{path}.{name}");
+                let path = format!("{path}.{}", segment(name));
                 match name.as_str() {
-                    "env" if depth == ENTRY_DEPTH => {
-                        list_named(&path, value, |name| is_secret_name(name) || marked(name), rows);
-                    }
+                    "env" if depth == ENTRY_DEPTH => list_named(&path, value, is_secret_name, rows),
                     "headers" if depth == ENTRY_DEPTH => list_named(&path, value, |_| true, rows),
                     _ => list(&path, value, depth + 1, rows),
                 }
@@ -292,7 +315,7 @@ fn list(path: &str, value: &Value, depth: usize, rows: &mut BTreeMap<String, Str
                 list(&format!("{path}[{index}]"), value, depth + 1, rows);
             }
         }
-        value => drop(rows.insert(path.to_owned(), without_password(&value.to_string()))),
+        value => drop(rows.insert(path.to_owned(), value.to_string())),
     }
 }
 
@@ -305,10 +328,10 @@ fn list_named(
 ) {
     let mut add = |name: &str, value: Option<&Value>| {
         let shown = match value {
-            Some(value) if !is_secret(name) => without_password(&value.to_string()),
+            Some(value) if !is_secret(name) => value.to_string(),
             _ => HIDDEN.to_owned(),
         };
-        rows.insert(format!("{path}.{name}"), shown);
+        rows.insert(format!("{path}.{}", segment(name)), shown);
     };
     match value {
         Value::Object(members) => members.iter().for_each(|(name, value)| add(name, Some(value))),
@@ -323,27 +346,6 @@ fn list_named(
 
 /// Shown in place of a value that may be a secret.
 pub(crate) const HIDDEN: &str = "(not shown)";
-
-/// A text with the password of each URL hidden.
-pub(crate) fn without_password(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        shown.push_str(before);
-        shown.push_str("://");
-        let authority = after.find(['/', '"', ' ', '?', '#']).unwrap_or(after.len());
-        let (authority, later) = after.split_at(authority);
-        match authority.rsplit_once('@') {
-            Some((user, host)) if user.contains(':') => {
-                let user = user.split(':').next().unwrap_or_default();
-                shown.extend([user, ":…@", host]);
-            }
-            _ => shown.push_str(authority),
-        }
-        rest = later;
-    }
-    shown + rest
-}
 
 #[cfg(test)]
 mod tests;

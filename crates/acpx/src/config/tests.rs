@@ -141,6 +141,10 @@ fn wrong_type_error_names_file_and_key_but_no_value() {
             "mcpServers[0].env must be an array",
         ),
         (
+            r#"{"mcpServers":[{"name":"a","command":"x","env":[{"name":"K","value":"s3cret"},{"name":"K","value":""}]}]}"#,
+            "mcpServers[0].env must be variables with different names",
+        ),
+        (
             r#"{"mcpServers":[{"name":"a","command":"x","env":[{"name":"K","value":7}]}]}"#,
             "mcpServers[0].env[0].value must be a string",
         ),

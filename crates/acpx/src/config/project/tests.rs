@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{HomeSettings, user};
+use super::super::HomeSettings;
 use super::*;
 
 /// A repository with a file, and a home.
@@ -199,21 +199,24 @@ fn project_file_is_found_up_to_the_repository_root() {
 #[test]
 fn project_file_of_another_user_or_writable_for_others_is_refused() {
     let project = Project::new(r#"{"ttl":1}"#);
-    let (file, own) = (project.file(), user());
-    let refusal = |path: &Path, user: u32| read(path, user).unwrap_err();
+    let (file, own) = (project.file(), FileOwner::of_process());
+    let refusal = |own: FileOwner| read(&file, own).unwrap_err();
     assert_eq!(read(&file, own).unwrap(), br#"{"ttl":1}"#);
-    assert_eq!(refusal(&file, own + 1), format!("it belongs to another user (uid {own})"));
-    for mode in [0o664, 0o646] {
-        project.set_mode(mode);
-        let words = format!("other users can write to it; to change that: chmod go-w {}", file.display());
-        assert_eq!(refusal(&file, own), words);
-    }
-    assert_eq!(project.state(), ProjectState::Refused(refusal(&file, own)));
+    let FileOwner { user, group } = own;
+    let other_user = FileOwner { user: user + 1, group };
+    assert_eq!(refusal(other_user), format!("it belongs to another user (uid {user})"));
+    project.set_mode(0o664);
+    let words = format!("other users can write to it; to change that: chmod go-w {}", file.display());
+    assert_eq!(refusal(FileOwner { user, group: group + 1 }), words);
+    assert_eq!(read(&file, own).unwrap(), br#"{"ttl":1}"#, "its user's own group may write");
+    project.set_mode(0o646);
+    assert_eq!(refusal(own), words);
+    assert_eq!(project.state(), ProjectState::Refused(refusal(own)));
     assert_eq!(project.load().unwrap().ttl, None);
     project.set_mode(0o600);
     let directory = file.parent().unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-    assert_eq!(refusal(&file, own), "every user can replace it: its directory is writable for all");
+    assert_eq!(refusal(own), "every user can replace it: its directory is writable for all");
     fs::set_permissions(directory, fs::Permissions::from_mode(0o1777)).unwrap();
     assert!(read(&file, own).is_ok());
 }
@@ -221,7 +224,7 @@ fn project_file_of_another_user_or_writable_for_others_is_refused() {
 #[test]
 fn only_a_small_regular_project_file_is_read() {
     let project = Project::new("{}");
-    let (file, own) = (project.file(), user());
+    let (file, own) = (project.file(), FileOwner::of_process());
     fs::write(&file, vec![b' '; 1 + usize::try_from(LARGEST).unwrap()]).unwrap();
     assert_eq!(read(&file, own).unwrap_err(), "it is larger than 1 MiB");
     fs::remove_file(&file).unwrap();
@@ -269,6 +272,10 @@ fn errors_of_a_project_file_name_it_with_key_and_position() {
         ),
         // A key that is not in force is checked too.
         (r#"{"auth":{"key":7}}"#, format!("{}: auth.key must be a string; found a number", file.display())),
+        (
+            r#"{"agents":{"mine":{"argv":["a"],"argv":["b"]}}}"#,
+            format!("{} is not JSON: the key \"argv\" is there twice at line 1 column 38", file.display()),
+        ),
     ];
     for (text, message) in cases {
         project.write(text);
@@ -314,12 +321,12 @@ fn trust_listing_shows_commands_and_variables_and_hides_secrets() {
         listing(members.as_object().unwrap()).iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let expected = [
         r#"agents.env.argv = ["./run"]"#,
-        "agents.env.env.A = (not shown)",
+        r#"agents.env.env.A = "s3cret""#,
         "agents.env.env.API_KEY = (not shown)",
-        r#"agents.env.env.DB = "postgres://me:…@db.example/x""#,
+        r#"agents.env.env.DB = "postgres://me:s3cret@db.example/x""#,
         r#"agents.env.env.LD_PRELOAD = "./evil.so""#,
         r#"agents.env.secretEnv = ["A"]"#,
-        r#"agents.far.url = "wss://me:…@far.example/acp""#,
+        r#"agents.far.url = "wss://me:s3cret@far.example/acp""#,
         "auth.key = (not shown)",
         "fromTheFuture = (unknown, ignored)",
         "keepPrograms = (ignored: it belongs to the home)",
@@ -333,6 +340,37 @@ fn trust_listing_shows_commands_and_variables_and_hides_secrets() {
         r#"mcpServers[1].url = "https://z.example""#,
         "ttl = 1",
     ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn trust_listing_keeps_every_agent_key_apart_and_every_command_whole() {
+    let shell = ["sh", "-c", "x://a:$(./evil)@b"];
+    let members = json!({
+        "agents": {
+            "claude": { "argv": shell, "env": { "PATH": "./bin", "A.B": "" }, "secretEnv": ["PATH"] },
+            "claude.argv": ["claude-agent-acp"],
+            "": ["x"],
+            "a\"b": ["y"],
+        },
+        "mcpServers[0]": 1,
+    });
+    let rows: Vec<String> =
+        listing(members.as_object().unwrap()).iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let expected = [
+        r#"agents."" = ["x"]"#,
+        r#"agents."a\"b" = ["y"]"#,
+        r#"agents."claude.argv" = ["claude-agent-acp"]"#,
+        r#"agents.claude.argv = ["sh","-c","x://a:$(./evil)@b"]"#,
+        r#"agents.claude.env."A.B" = """#,
+        r#"agents.claude.env.PATH = "./bin""#,
+        r#"agents.claude.secretEnv = ["PATH"]"#,
+        r#""mcpServers[0]" = (unknown, ignored)"#,
+    ];
+    let mut expected = expected.map(str::to_owned);
+    expected.sort();
+    let mut rows = rows;
+    rows.sort();
     assert_eq!(rows, expected);
 }
 
