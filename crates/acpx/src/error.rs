@@ -210,6 +210,14 @@ pub(crate) enum CliError {
         /// What is wrong with the name.
         problem: String,
     },
+    /// An archive chooses a directory that only the user may choose.
+    #[error("the archive {} names the directory {directory:?}, which is not below your home", path.display())]
+    ArchiveDirectory {
+        /// The archive.
+        path: PathBuf,
+        /// The directory in it.
+        directory: String,
+    },
     /// The exported file cannot be written.
     #[error("cannot write {}: {reason}", path.display())]
     ExportFile {
@@ -553,7 +561,7 @@ impl CliError {
             Self::Import(error) => error.code(),
             Self::Archive(error) => error.code(),
             Self::ArchiveAgent { .. } => ErrorCode::AgentMismatch,
-            Self::ArchiveName { .. } => ErrorCode::InvalidArchive,
+            Self::ArchiveName { .. } | Self::ArchiveDirectory { .. } => ErrorCode::InvalidArchive,
             Self::ExportFile { .. } => ErrorCode::ExportNotWritten,
             Self::Config(error) => error.code(),
             Self::Token(error) => error.code(),

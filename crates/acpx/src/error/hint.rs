@@ -68,6 +68,10 @@ impl CliError {
                 Some("sessions replay --format json shows the number of every event, and of its turn".into())
             }
             Self::ArchiveName { .. } => Some("choose another name, with --name NAME; nothing was imported".into()),
+            Self::ArchiveDirectory { .. } => Some(
+                "choose the session's directory, with --cwd DIR: its agent may use the files there; nothing was imported"
+                    .into(),
+            ),
             Self::Unverifiable { .. } => Some(
                 "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions".into(),
             ),

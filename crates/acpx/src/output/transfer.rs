@@ -7,6 +7,7 @@ use acpx_core::model::{AbsolutePath, SessionIdentity};
 use acpx_core::protocol::ArchiveMeta;
 use serde::Serialize;
 
+use super::sanitize::on_one_line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -49,7 +50,7 @@ pub(crate) fn imported(
     match console.mode.format {
         Format::Json => json_line(&ImportedObject { action: "session_imported", session, cwd }, out)?,
         Format::Quiet => writeln!(out, "{record}")?,
-        Format::Text => writeln!(out, "imported session {record} at {cwd}")?,
+        Format::Text => writeln!(out, "imported session {record} at {}", on_one_line(cwd.as_str()))?,
     }
     console.flush()?;
     if console.mode.format != Format::Json {

@@ -2,9 +2,10 @@
 //! one, under the host's lock.
 //!
 //! The archive only names its agent. The agent that runs is one of this configuration or a built-in one, or the one that
-//! the user chooses on the command line.
+//! the user chooses on the command line. Its directory is the archived one only below the user's home, or where the
+//! command runs, because a session's directory is what its agent may read and write.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use acpx_core::host::import_archive_alone;
 use acpx_core::model::{AbsolutePath, AgentSpec, SessionName};
@@ -40,9 +41,16 @@ pub(crate) fn run(
     })?;
     let archive = SessionArchive::open(&path)?;
     let agent = agent(archive.head(), settings, config)?;
-    let cwd = match &options.flags.cwd {
-        Some(_) => settings.cwd.clone(),
-        None => AbsolutePath::from_path(&directory(archive.head(), std::env::home_dir().as_deref()))?,
+    let cwd = if options.flags.cwd.is_some() {
+        settings.cwd.clone()
+    } else {
+        let home = std::env::home_dir();
+        let archived = directory(archive.head(), home.as_deref(), settings.cwd.as_path());
+        let refused = || CliError::ArchiveDirectory {
+            path: path.clone(),
+            directory: archive.head().cwd_relative.clone(),
+        };
+        AbsolutePath::from_path(&archived.ok_or_else(refused)?)?
     };
     let name = match &settings.session {
         Some(name) if position_of(name.as_str()).is_some() => {
@@ -95,12 +103,16 @@ fn agent(head: &ArchiveHead, settings: &CommandSettings, config: &Config) -> Res
     Err(mismatch(format!("and not of {}", settings.agent.label())))
 }
 
-/// The directory of the archived session here.
-fn directory(head: &ArchiveHead, home: Option<&Path>) -> PathBuf {
-    match home {
-        Some(home) => home.join(&head.cwd_relative),
-        None => PathBuf::from(&head.cwd_original),
-    }
+/// The directory of the archived session here, if it is below the user's home or the current one.
+fn directory(head: &ArchiveHead, home: Option<&Path>, current: &Path) -> Option<PathBuf> {
+    let archived = Path::new(&head.cwd_relative);
+    let path: PathBuf = match home {
+        Some(home) => home.join(archived).components().collect(),
+        None => archived.components().collect(),
+    };
+    let is_below_home = home.is_some_and(|home| path.starts_with(home) && path != home);
+    let is_plain = !path.components().any(|part| part == Component::ParentDir);
+    (is_plain && (is_below_home || path == current)).then_some(path)
 }
 
 /// The archived name.
@@ -111,4 +123,40 @@ fn archived_name(head: &ArchiveHead) -> Result<Option<SessionName>, String> {
         return Err(UsageError::ReservedName { name: name.to_string() }.to_string());
     }
     Ok(Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archived_directory_is_below_the_home_or_the_current_one() {
+        let home = Path::new("/home/ada");
+        let cases = [
+            ("work/api", Some("/home/ada/work/api")),
+            ("./work//api/.", Some("/home/ada/work/api")),
+            ("/home/ada/work", Some("/home/ada/work")),
+            ("/srv/here", Some("/srv/here")),
+            ("", None),
+            (".", None),
+            ("/", None),
+            ("/home/ada", None),
+            ("/home/adam/x", None),
+            ("/srv", None),
+            ("../..", None),
+            ("work/../../eve", None),
+            ("/srv/x/../here", None),
+        ];
+        for (archived, expected) in cases {
+            let head = ArchiveHead {
+                agent: "a".to_owned(),
+                agent_name: None,
+                name: None,
+                cwd_relative: archived.to_owned(),
+                cwd_original: "/elsewhere".to_owned(),
+            };
+            let found = directory(&head, Some(home), Path::new("/srv/here"));
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{archived}");
+        }
+    }
 }

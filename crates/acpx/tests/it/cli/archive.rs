@@ -89,7 +89,13 @@ fn imported_archive_has_every_event_and_continues_in_its_acp_session() {
         let result = second.json(&["scripted", "-s", "api", "second words"]);
         assert_eq!((&result["acpxSessionId"], &result["status"]), (&json!("s1"), &json!("completed")));
         assert_eq!(methods(&argv, since), ["initialize", "session/load", "session/prompt"]);
-        let again = second.acpx(&["--format", "json", "sessions", "import", &text(&archive), "--name", "b"]);
+        let again = second.acpx(
+            &[
+                &["--format", "json", "sessions", "import", &text(&archive)][..],
+                &["--name", "b", "--cwd", &here],
+            ]
+            .concat(),
+        );
         assert_eq!((again.failure().0.as_str(), again.code), ("SESSION_PROVIDER_EXISTS", Some(2)));
     }
 }
@@ -285,7 +291,7 @@ fn damaged_archive_is_refused_with_its_place_and_nothing_is_imported() {
         let mut archive = whole.clone();
         edit(&mut archive);
         fs::write(second.work().join("x.json"), archive.to_string()).unwrap();
-        refused(&second, &["sessions", "import", "x.json"])
+        refused(&second, &["sessions", "import", "x.json", "--cwd", "."])
     };
     for (edit, code, words) in DAMAGES {
         let (found, message) = damaged(edit);
@@ -343,8 +349,12 @@ fn hostile_archive_sets_no_directories_servers_or_prompts() {
     let turn = hostile["acpx"]["turns"][0].as_object_mut().unwrap();
     turn.remove("endedAt");
     turn.remove("stopReason");
+    hostile["session"]["cwd_relative"] = json!("../..");
     let second = other(&argv);
     fs::write(second.work().join("x.json"), hostile.to_string()).unwrap();
+    let (code, message) = refused(&second, &["sessions", "import", "x.json"]);
+    assert_eq!(code, "INVALID_ARCHIVE");
+    assert!(message.ends_with("names the directory \"../..\", which is not below your home"), "{message}");
     let done = second.json(&["sessions", "import", "x.json", "--cwd", &text(second.work())]);
     let notes = json!([
         "its additional directories are not restored; give them again with --add-dir",

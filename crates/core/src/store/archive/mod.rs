@@ -4,8 +4,8 @@
 //! settings and turns, and one row for each event, whose line is the next one of `history` unless the event is a fact.
 //! npm acpx ignores the member, and an archive without it is read as one of npm acpx.
 //!
-//! An archive is untrusted. It names no command that acpx runs, no directory that an agent gets, and no file that acpx
-//! reads; its size is not bounded, but the memory for reading it is. It is checked to its end before anything is
+//! An archive is untrusted. It names no command that acpx runs and no file that acpx reads; the program that imports it
+//! decides which directory the session gets. Its size is not bounded, but the memory for reading it is. It is checked to its end before anything is
 //! written, and then written in one transaction.
 
 mod damage;
