@@ -23,8 +23,8 @@ pub(crate) struct PruneArgs {
     /// Only sessions older than this: 30 or 30d for days, 12h for hours
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
-    /// Only sessions older than this day or time in UTC, instead of --older-than
-    #[arg(long, value_name = "DATE", value_parser = date)]
+    /// Only sessions older than this day or time in UTC; not with --older-than
+    #[arg(long, value_name = "DATE", value_parser = date, conflicts_with = "older_than")]
     pub(crate) before: Option<Timestamp>,
     /// Only sessions whose conversation takes more than this: 500KB, 10MB or 1GB
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -86,7 +86,7 @@ pub(crate) use self::pending::{
 };
 pub(crate) use self::private::{PrivateChange, private_changed, private_sessions};
 pub(crate) use self::prune::{
-    PruneOutcome, PruneReport, PrunedSession, age_from, prune_question, prune_table, pruned,
+    FailedDeletion, PruneOutcome, PruneReport, PrunedSession, age_from, prune_question, prune_table, pruned,
 };
 pub(crate) use self::question::{TerminalPermissionReply, TerminalQuestion, details_of as request_details};
 pub(crate) use self::queue::{queue, queue_dropped};

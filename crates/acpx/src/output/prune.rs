@@ -31,7 +31,19 @@ pub(crate) struct PruneReport<'a> {
     pub(crate) pruned: &'a [&'a Record],
     /// The sessions that match and stay, because they have work.
     pub(crate) skipped: &'a [String],
+    /// The sessions that match and could not be deleted.
+    pub(crate) failed: &'a [FailedDeletion],
     pub(crate) outcome: PruneOutcome,
+}
+
+/// A session that could not be deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FailedDeletion {
+    /// Its record.
+    pub(crate) acpx_record_id: String,
+    /// Why.
+    pub(crate) message: String,
 }
 
 /// What became of the sessions. The two sizes are different measures: a file has free pages, and an index.
@@ -54,6 +66,8 @@ struct PruneObject<'a> {
     pruned: Vec<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skipped: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    failed: &'a [FailedDeletion],
 }
 
 /// When a session was closed, or else last used: what its age counts from.
@@ -63,7 +77,7 @@ pub(crate) fn age_from(record: &Record) -> Timestamp {
 
 /// Writes what went.
 pub(crate) fn pruned(report: PruneReport<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let PruneReport { pruned, skipped, outcome } = report;
+    let PruneReport { pruned, skipped, failed, outcome } = report;
     let (action, content_bytes, bytes_freed) = match outcome {
         PruneOutcome::DryRun { content_bytes } => ("sessions_prune_dry_run", Some(content_bytes), 0),
         PruneOutcome::Deleted { bytes_freed } => ("sessions_pruned", None, bytes_freed),
@@ -71,7 +85,7 @@ pub(crate) fn pruned(report: PruneReport<'_>, console: &mut Console<'_>) -> io::
     let ids: Vec<&str> = pruned.iter().map(|record| record.id.as_str()).collect();
     let quiet = (!ids.is_empty()).then(|| ids.join("\n"));
     let (dry_run, count) = (content_bytes.is_some(), ids.len());
-    let object = PruneObject { dry_run, count, bytes_freed, content_bytes, pruned: ids, skipped };
+    let object = PruneObject { dry_run, count, bytes_freed, content_bytes, pruned: ids, skipped, failed };
     let lines = |record: &&Record| {
         let name = name(record).map_or_else(String::new, |name| format!(" ({name})"));
         format!("\n  {}{name}\t{}", record.id, age_from(record))
@@ -90,6 +104,9 @@ pub(crate) fn pruned(report: PruneReport<'_>, console: &mut Console<'_>) -> io::
             "{} {sessions}, because {have} a turn or a pending request: {ids}",
             skipped.len()
         ));
+    }
+    for FailedDeletion { acpx_record_id, message } in failed {
+        console.banner(&format!("the session {acpx_record_id} could not be deleted: {message}"));
     }
     Ok(())
 }
@@ -203,6 +220,7 @@ mod tests {
         let report = |is_dry_run, pruned| PruneReport {
             pruned,
             skipped: &[],
+            failed: &[],
             outcome: if is_dry_run {
                 PruneOutcome::DryRun { content_bytes: 9000 }
             } else {

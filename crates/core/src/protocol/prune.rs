@@ -36,6 +36,9 @@ pub struct PruneSkipMeta {
     pub session_id: String,
     /// Why it stays.
     pub reason: PruneSkip,
+    /// Why its deletion failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// Why a record was not deleted.
@@ -48,4 +51,6 @@ pub enum PruneSkip {
     Open,
     /// It was used or closed since it was chosen.
     Changed,
+    /// Its deletion failed.
+    Failed,
 }

@@ -14,7 +14,7 @@ use acpx_core::model::{
     TurnState,
 };
 use acpx_core::protocol::{HostError, HostMessage};
-use acpx_core::store::{Change, Durability, MemoryStore, RecordFilter, Store};
+use acpx_core::store::{Access, Change, Durability, MemoryStore, RecordFilter, SqliteStore, Store};
 use acpx_core::tools::{Environment, GracePeriods};
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, starts_of};
 use serde_json::{Value, json};
@@ -39,7 +39,10 @@ impl Bench {
 
     /// One whose agents have so long to answer a close or a delete.
     fn with(close_grace: Duration) -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Self::over(Arc::new(MemoryStore::new()), close_grace)
+    }
+
+    fn over(store: Arc<dyn Store>, close_grace: Duration) -> Self {
         let engine = Self::engine_over(&store, close_grace);
         let host = Arc::new(Host::new(engine.clone(), store.clone(), "1.2.3", ClientTimeouts::default()));
         Self { home: TempHome::new(), store, engine, host }
@@ -494,5 +497,26 @@ async fn prune_keeps_open_changed_and_busy_records_and_reports_why() {
     ask(&mut other, "_acpx/close", &json!({ "sessionId": record })).await;
     assert_eq!(ask(&mut other, "_acpx/prune", &closed).await, json!({ "pruned": [record], "skipped": [] }));
     bench.is_gone(&id).await;
+    bench.host.shut_down().await;
+}
+
+#[tokio::test]
+async fn prune_deletes_the_other_records_when_one_deletion_fails() {
+    let home = TempHome::new();
+    let path = home.path().join("acpx.db");
+    let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
+    let bench = Bench::over(Arc::new(store), Duration::from_secs(20));
+    for record in ["r1", "r2", "r3"] {
+        let closed = vec![Change::Lifecycle(Lifecycle::Closed { at: samples::at(9) })];
+        bench.store.create(samples::record(record, 5), closed, samples::host("host")).await.unwrap();
+    }
+    let without_lease = "DELETE FROM leases WHERE record = (SELECT key FROM records WHERE id = 'r2')";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(without_lease).unwrap();
+    let mut client = bench.client().await;
+    let mut answer = ask(&mut client, "_acpx/prune", &json!({ "sessionIds": ["r1", "r2", "r3"] })).await;
+    let error = answer["skipped"][0].as_object_mut().unwrap().remove("error").unwrap();
+    assert!(error.as_str().unwrap().contains("is damaged"), "{error}");
+    let expected = json!({ "pruned": ["r1", "r3"], "skipped": [{ "sessionId": "r2", "reason": "failed" }] });
+    assert_eq!(answer, expected);
     bench.host.shut_down().await;
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use acpx_core::host::title;
 use acpx_core::model::{Lifecycle, Record, RecordId, Timestamp};
-use acpx_core::protocol::{PruneMeta, PruneParams};
+use acpx_core::protocol::{PruneMeta, PruneParams, PruneSkipMeta};
 use acpx_core::store::{RecordFilter, SqliteStore, Store};
 use acpx_core::wire::since_1970;
 use serde::de::IgnoredAny;
@@ -17,7 +17,8 @@ use crate::cli::{AgentChoice, CliOptions, PruneArgs, UsageError};
 use crate::commands::verify::stored_bytes;
 use crate::error::CliError;
 use crate::output::{
-    self, Console, ListedState, PruneOutcome, PruneReport, PrunedSession, SessionRow, TableView, age_from,
+    self, Console, FailedDeletion, ListedState, PruneOutcome, PruneReport, PrunedSession, SessionRow,
+    TableView, age_from,
 };
 use crate::session::agent_child::refuse_inside;
 use crate::session::host_locator::{HostLocator, block_on};
@@ -68,7 +69,7 @@ pub(crate) fn run(
             } else {
                 PruneOutcome::Deleted { bytes_freed: 0 }
             };
-            let report = PruneReport { pruned: &pruned, skipped: &busy, outcome };
+            let report = PruneReport { pruned: &pruned, skipped: &busy, failed: &[], outcome };
             return Ok(output::pruned(report, &mut console)?);
         }
         if asks && !confirms(&sessions).await? {
@@ -160,7 +161,8 @@ async fn confirms(sessions: &[PrunedSession]) -> Result<bool, CliError> {
     Ok(terminal.confirm(&output::prune_question(sessions)).await)
 }
 
-/// Has the host delete the sessions and shrink the store, and reports by how much its files became smaller.
+/// Has the host delete the sessions and shrink the store, and reports by how much its files became smaller. An error
+/// ends the deletion; what was deleted before it is reported first.
 async fn delete(
     locator: &HostLocator,
     sessions: &[PrunedSession],
@@ -172,15 +174,26 @@ async fn delete(
     let store = locator.paths.store();
     let before = stored_bytes(&store);
     let mut session = HostSession::with_timeout(console, settings.timeout, locator)?;
-    let mut pruned = Vec::new();
+    let (mut pruned, mut failed, mut ended) = (Vec::new(), Vec::new(), Ok(()));
     for chunk in sessions.chunks(CHUNK) {
         params.session_ids = chunk.iter().map(|session| session.row.record.id.to_string()).collect();
         let answer = session.retry_on_lost_host(async |session| {
             let mut client = session.host(locator).await?;
             session.call::<PruneMeta>(&mut client, "_acpx/prune", &params).await
         });
-        let answer = answer.await?;
-        skipped.extend(answer.skipped.into_iter().map(|skipped| skipped.session_id));
+        let answer = match answer.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                ended = Err(error);
+                break;
+            }
+        };
+        for PruneSkipMeta { session_id, error, .. } in answer.skipped {
+            match error {
+                Some(error) => failed.push(FailedDeletion { acpx_record_id: session_id, message: error }),
+                None => skipped.push(session_id),
+            }
+        }
         let is_pruned =
             |session: &&PrunedSession| answer.pruned.iter().any(|id| *id == session.row.record.id.as_str());
         pruned.extend(chunk.iter().filter(is_pruned).map(|session| &session.row.record));
@@ -189,9 +202,10 @@ async fn delete(
         let mut client = session.host(locator).await?;
         session.call::<IgnoredAny>(&mut client, "_acpx/host/shrink", &json!({})).await
     });
-    shrunk.await?;
+    let ended = ended.and(shrunk.await.map(drop));
     let bytes_freed = before.saturating_sub(stored_bytes(&store));
     let outcome = PruneOutcome::Deleted { bytes_freed };
-    let report = PruneReport { pruned: &pruned, skipped: &skipped, outcome };
-    Ok(output::pruned(report, console)?)
+    let report = PruneReport { pruned: &pruned, skipped: &skipped, failed: &failed, outcome };
+    output::pruned(report, console)?;
+    ended
 }

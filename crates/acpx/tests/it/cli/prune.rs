@@ -74,11 +74,15 @@ fn prune_selects_by_agent_age_and_date() {
     assert_eq!(count(&["--older-than", "12h"]), 0);
     assert_eq!(count(&["--older-than", "0d"]), 1);
     assert_eq!(count(&["--before", "2020-01-31"]), 0);
-    // A date wins over an age, as in npm acpx.
-    assert_eq!(count(&["--before", "2120-01-31", "--older-than", "30"]), 1);
+    assert_eq!(count(&["--before", "2120-01-31"]), 1);
     assert_eq!(count(&["--include-history"]), 1);
     let of = |agent: &str| place.json(&[agent, "sessions", "prune", "--dry-run"])["pruned"].clone();
     assert_eq!((of("demo"), of("other")), (json!([made]), json!([])));
+    // Neither flag silently replaces the other.
+    let both = ["sessions", "prune", "--before", "2120-01-31", "--older-than", "30"];
+    let (code, hint, exit) = place.acpx(&[&["--format", "json"][..], &both].concat()).failure();
+    assert_eq!((code.as_str(), exit), ("USAGE", Some(2)));
+    assert_eq!(hint, "acpx help sessions prune lists its flags");
     let (code, hint, exit) =
         place.acpx(&["--format", "json", "sessions", "prune", "--older-than", "soon"]).failure();
     assert_eq!((code.as_str(), exit), ("USAGE", Some(2)));

@@ -2,8 +2,8 @@
 //! to delete its own session.
 
 use super::search_index;
-use crate::acp::agent::CallError;
-use crate::engine::PruneConditions;
+use crate::acp::agent::{CallError, with_causes};
+use crate::engine::{PruneConditions, SessionError};
 use crate::host::connection::Connection;
 use crate::host::connection::access::UserAction;
 use crate::model::{Lifecycle, RecordId};
@@ -11,23 +11,27 @@ use crate::protocol::acpx_meta::problem;
 use crate::protocol::prune::{PruneMeta, PruneParams, PruneSkip, PruneSkipMeta};
 use crate::protocol::rpc_error;
 
-/// `_acpx/prune`: deletes records that have no work.
+/// `_acpx/prune`: deletes records that have no work. A record that cannot be deleted stays, and the others still go.
 pub(crate) async fn prune(client: &Connection, params: PruneParams) -> Result<String, CallError> {
     client.access.check(UserAction::PruneSessions)?;
     client.agent_page.forget();
     let PruneParams { session_ids, include_open, unchanged_since } = params;
     let conditions = PruneConditions { include_open, unchanged_since };
+    let records: Result<Vec<RecordId>, _> =
+        session_ids.iter().map(|session_id| RecordId::new(session_id.as_str())).collect();
+    let records = records.map_err(|error| problem("sessionIds", error.to_string()))?;
     let (mut answer, mut indexed) = (PruneMeta::default(), Vec::new());
-    for session_id in session_ids {
-        let record = RecordId::new(session_id.as_str());
-        let record = record.map_err(|error| problem("sessionIds", error.to_string()))?;
-        match prune_record(client, &record, conditions).await? {
-            Ok(ids) => {
+    for (record, session_id) in records.iter().zip(session_ids) {
+        let (reason, error) = match prune_record(client, record, conditions).await {
+            Ok(Ok(ids)) => {
                 indexed.extend(ids);
                 answer.pruned.push(session_id);
+                continue;
             }
-            Err(reason) => answer.skipped.push(PruneSkipMeta { session_id, reason }),
-        }
+            Ok(Err(reason)) => (reason, None),
+            Err(error) => (PruneSkip::Failed, Some(with_causes(&error))),
+        };
+        answer.skipped.push(PruneSkipMeta { session_id, reason, error });
     }
     search_index::forget(&client.host, indexed).await;
     Ok(serde_json::to_string(&answer).expect("ids are text"))
@@ -39,18 +43,18 @@ async fn prune_record(
     client: &Connection,
     record: &RecordId,
     conditions: PruneConditions,
-) -> Result<Result<Vec<String>, PruneSkip>, CallError> {
+) -> Result<Result<Vec<String>, PruneSkip>, SessionError> {
     if !client.host.responders.pending().ids_of(record).is_empty() {
         return Ok(Err(PruneSkip::Busy));
     }
-    let is_pruned = client.host.engine.prune(record, conditions).await;
-    let is_pruned = is_pruned.map_err(|error| client.refused(&error))?;
-    let stored = client.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
+    let is_pruned = client.host.engine.prune(record, conditions).await?;
+    let stored = client.host.store.record(record.clone()).await;
     if is_pruned {
         client.host.confined_records.remove(record);
-        return Ok(Ok(stored.map(|stored| search_index::ids_of(&stored)).unwrap_or_default()));
+        // The deletion is done, also if its sessions in the index cannot be read any more.
+        return Ok(Ok(stored.ok().flatten().map(|stored| search_index::ids_of(&stored)).unwrap_or_default()));
     }
-    Ok(Err(match stored {
+    Ok(Err(match stored? {
         Some(stored) if stored.lifecycle == Lifecycle::Open && !conditions.include_open => PruneSkip::Open,
         Some(stored) if conditions.unchanged_since.is_some_and(|since| stored.updated_at > since) => {
             PruneSkip::Changed
