@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{CostCounter, Fact, LimitReached, Money, SessionUsage, Spending, Turn, TurnLimits};
+use crate::model::{
+    CostCounter, Fact, LimitReached, Money, SessionUsage, Spending, Turn, TurnId, TurnLimits,
+};
 
 /// What the session has used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +17,11 @@ pub(super) struct SpendingMeter {
     spent: Spending,
     /// Whether the agent has reported the size of its context.
     has_context: bool,
-    /// The limits that were reported as not enforced, each once.
+    /// The turn that passed a limit, and the fewest tokens that it has used. They count if its agent reports none.
+    stopped: Option<(TurnId, u64)>,
+    /// The turn whose cost is unknown, because its report was only the start of the count.
+    baseline: Option<TurnId>,
+    /// The limits that were reported as impossible to enforce, each once.
     noted: Vec<LimitKind>,
 }
 
@@ -25,7 +31,23 @@ enum LimitKind {
     /// The cost in this currency.
     Cost(Arc<str>),
     Tokens,
+    /// The cost or the tokens, for a reason that another turn may not have.
+    ThisTurn(&'static str),
 }
+
+impl LimitKind {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Cost(_) => "cost",
+            Self::Tokens => "tokens",
+            Self::ThisTurn(word) => word,
+        }
+    }
+}
+
+/// Why the cost of the first turn of a session that began elsewhere is unknown.
+const FIRST_TOTAL: &str =
+    "the agent's first report has the cost of the whole session, and not that of the turn";
 
 impl SpendingMeter {
     pub(super) fn new(counter: CostCounter) -> Self {
@@ -42,9 +64,19 @@ impl SpendingMeter {
         self.has_context |= usage.used > 0;
     }
 
+    /// Takes note of a report that gives no cost of a turn: the session's total was unknown before it.
+    pub(super) fn note_baseline(&mut self, turn: TurnId) {
+        self.baseline = Some(turn);
+    }
+
     /// The limit that a running turn has passed.
     pub(super) fn passed_by(&self, turn: &Turn, used: u64) -> Option<LimitReached> {
         turn.limits.spending.passed(&self.spent, turn.cost.as_ref(), used)
+    }
+
+    /// Takes note of a turn that is stopped because it has passed a limit.
+    pub(super) fn note_stopped(&mut self, turn: TurnId, used: u64) {
+        self.stopped = Some((turn, used));
     }
 
     /// The limit that the session has reached before a turn.
@@ -54,15 +86,20 @@ impl SpendingMeter {
 
     /// Adds a turn that has ended.
     pub(super) fn add_ended(&mut self, turn: &Turn) {
-        self.spent.add(turn.cost.as_ref(), turn.tokens().total());
+        let stopped = self.stopped.take_if(|(id, _)| *id == turn.id);
+        let tokens = turn.tokens().total().or(stopped.map(|(_, used)| used));
+        self.spent.add(turn.cost.as_ref(), tokens);
     }
 
-    /// The limits of an answered turn that cannot be enforced and were not reported yet.
+    /// The limits of an answered turn that were not enforced: those that cannot be, each once, and those of this turn.
     pub(super) fn unenforced(&mut self, turn: &Turn) -> Vec<Fact> {
         let limits = &turn.limits.spending;
         let costs = limits.costs().filter_map(|limit| {
             let kind = || LimitKind::Cost(Arc::clone(&limit.currency));
             match &turn.cost {
+                None if self.baseline == Some(turn.id) => {
+                    Some((LimitKind::ThisTurn("cost"), FIRST_TOTAL.to_owned()))
+                }
                 None => Some((kind(), "the agent reports no cost".to_owned())),
                 Some(cost) if cost.currency == limit.currency => None,
                 Some(Money { currency, .. }) => {
@@ -73,17 +110,24 @@ impl SpendingMeter {
                 }
             }
         });
-        let is_unknown = limits.has_tokens() && !self.has_context && turn.tokens().total().is_none();
+        let used = turn.tokens().total();
+        let is_unknown = limits.has_tokens() && !self.has_context && used.is_none();
         let tokens = is_unknown.then(|| (LimitKind::Tokens, "the agent reports no tokens".to_owned()));
-        let mut facts = Vec::new();
-        for (kind, reason) in costs.chain(tokens) {
-            if self.noted.contains(&kind) {
-                continue;
-            }
-            let limit = if kind == LimitKind::Tokens { "tokens" } else { "cost" }.to_owned();
-            facts.push(Fact::LimitNotEnforced { turn: turn.id.0, limit, reason });
-            self.noted.push(kind);
-        }
-        facts
+        let late = limits.turn.tokens.zip(used).filter(|(limit, used)| used > limit).map(|(limit, used)| {
+            let reason =
+                format!("the turn used {used} tokens, reported only at its end, and the limit is {limit}");
+            (LimitKind::ThisTurn("tokens"), reason)
+        });
+        let mut unenforced: Vec<(LimitKind, String)> = costs.chain(tokens).chain(late).collect();
+        unenforced.dedup();
+        unenforced.retain(|(kind, _)| !self.noted.contains(kind));
+        let lasting = unenforced.iter().map(|(kind, _)| kind.clone());
+        self.noted.extend(lasting.filter(|kind| !matches!(kind, LimitKind::ThisTurn(_))));
+        let fact = |(kind, reason): (LimitKind, String)| Fact::LimitNotEnforced {
+            turn: turn.id.0,
+            limit: kind.word().to_owned(),
+            reason,
+        };
+        unenforced.into_iter().map(fact).collect()
     }
 }

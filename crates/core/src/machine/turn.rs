@@ -674,13 +674,15 @@ impl SessionMachine {
             }
             _ => return counter.in_replay(&reported),
         };
-        if let Some(cost) = counter.in_turn(&reported) {
-            let before = turn.cost.clone();
-            turn.add_cost(cost);
-            if turn.cost != before {
-                let turn = turn.clone();
-                self.emit(Effect::SaveCost(turn));
-            }
+        let Some(cost) = counter.in_turn(&reported) else {
+            let turn = turn.id;
+            return self.meter.note_baseline(turn);
+        };
+        let before = turn.cost.clone();
+        turn.add_cost(cost);
+        if turn.cost != before {
+            let turn = turn.clone();
+            self.emit(Effect::SaveCost(turn));
         }
     }
 
@@ -688,6 +690,8 @@ impl SessionMachine {
     pub(super) fn enforce_limits(&mut self, usage: &SessionUsage) {
         let Some(turn) = self.unstopped_turn() else { return };
         if let Some(reached) = self.meter.passed_by(turn, usage.used) {
+            let turn = turn.id;
+            self.meter.note_stopped(turn, usage.used);
             self.stop_turn(StopCause::Failing(Box::new(TurnError::over_limit(&reached, true))));
         }
     }

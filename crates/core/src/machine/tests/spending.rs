@@ -2,7 +2,7 @@
 
 use super::cases::{calls, ended};
 use super::*;
-use crate::model::{Budget, Cost, Money, SessionUsage, Spending, SpendingLimits, TurnStop};
+use crate::model::{Budget, Cost, CostCounter, Money, SessionUsage, Spending, SpendingLimits, TurnStop};
 
 /// A usage update with the size of the context and the session's total cost in USD.
 pub(super) fn usage(used: u64, cost: Option<f64>) -> Input {
@@ -118,14 +118,58 @@ fn tokens_count_at_turn_end_and_by_context_before() {
 }
 
 #[test]
-fn each_limit_that_cannot_be_enforced_is_noted_once() {
-    let noted = |effects: &[Effect]| -> Vec<String> {
-        let reason = |effect: &Effect| match effect {
-            Effect::Fact(Fact::LimitNotEnforced { limit, reason, .. }) => Some(format!("{limit}: {reason}")),
-            _ => None,
-        };
-        effects.iter().filter_map(reason).collect()
+fn tokens_of_a_turn_stopped_without_usage_count_for_the_session() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [within("p", of_session(None, Some(100)))]);
+    assert_eq!(calls(&feed(&mut machine, [usage(101, None)])), [&AgentCall::Cancel]);
+    feed(&mut machine, [answered(None)]);
+    let effects = feed(&mut machine, [within("q", of_session(None, Some(100)))]);
+    let [Effect::TurnRefused(_, PromptRefusal::LimitReached(why))] = &effects[..] else {
+        panic!("{effects:?}")
     };
+    assert_eq!(why.to_string(), "the session's turns have used 101 tokens, and the limit is 100");
+}
+
+#[test]
+fn tokens_over_the_turn_limit_that_arrive_at_its_end_are_noted() {
+    let limit =
+        SpendingLimits { turn: Budget { cost: None, tokens: Some(100) }, ..SpendingLimits::default() };
+    let mut machine = live(ALL);
+    for request in ["p", "q"] {
+        let effects = feed(&mut machine, [within(request, limit.clone()), answered(Some(101))]);
+        let reason = "tokens: the turn used 101 tokens, reported only at its end, and the limit is 100";
+        assert_eq!(noted(&effects), [reason]);
+    }
+    let effects = feed(&mut machine, [within("r", limit), answered(Some(100))]);
+    assert_eq!(noted(&effects), [""; 0]);
+}
+
+#[test]
+fn first_total_of_an_adopted_session_is_noted_as_unknown_cost() {
+    let mut machine = live(ALL);
+    let adopted = Lineage::adopted(session("s1"), at(1));
+    machine.meter.counter = CostCounter::of_session(Some(&adopted), None);
+    let effects = feed(&mut machine, [within("p", one_dollar()), usage(1, Some(5.0)), answered(None)]);
+    let first = "cost: the agent's first report has the cost of the whole session, and not that of the turn";
+    assert_eq!(noted(&effects), [first]);
+    let effects = feed(&mut machine, [within("q", one_dollar()), usage(1, Some(5.5)), answered(None)]);
+    assert_eq!((cost(&effects), noted(&effects)), (Some(0.5), Vec::new()));
+    // A later turn without any report is noted with the true reason.
+    let effects = feed(&mut machine, [within("r", one_dollar()), answered(None)]);
+    assert_eq!(noted(&effects), ["cost: the agent reports no cost"]);
+}
+
+/// The limits that were reported as not enforced, with their reasons.
+fn noted(effects: &[Effect]) -> Vec<String> {
+    let reason = |effect: &Effect| match effect {
+        Effect::Fact(Fact::LimitNotEnforced { limit, reason, .. }) => Some(format!("{limit}: {reason}")),
+        _ => None,
+    };
+    effects.iter().filter_map(reason).collect()
+}
+
+#[test]
+fn each_limit_that_cannot_be_enforced_is_noted_once() {
     let both = SpendingLimits { session: of_session(None, Some(9)).session, ..one_dollar() };
     let mut machine = live(ALL);
     let effects = feed(&mut machine, [within("p", both.clone()), answered(None)]);
