@@ -1,7 +1,7 @@
 //! Markdown with a heading for each turn. Tool calls and thoughts are folded.
 //!
-//! Text of agents is Markdown too and stays readable as such: its HTML is escaped, and a fence that it leaves open is
-//! closed, so that nothing of it reaches beyond its place.
+//! Text of agents is Markdown too and stays readable as such: its HTML is escaped, its images are links, and a fence that
+//! it leaves open is closed, so that nothing of it reaches beyond its place, and a reader loads nothing.
 
 use std::io::{self, Write};
 
@@ -176,20 +176,21 @@ fn quoted(text: &str) -> String {
     quote
 }
 
-/// Markdown that ends where it ends: its HTML is escaped, and its last fence is closed.
+/// Markdown that ends where it ends and loads nothing: its HTML is escaped, its images are links, and its last fence is
+/// closed.
 pub(super) fn contained(text: &str) -> String {
     // A carriage return ends a line in Markdown, and a tab has another width in a quote of ours.
     let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', "    ");
     let mut text = clean(&text);
-    // What follows escaped HTML may be read differently, and be HTML then.
+    // What follows an escape may be read differently, and be HTML or an image then.
     for _ in 0..ESCAPES {
-        match without_html(&text) {
+        match harmless(&text) {
             Some(escaped) => text = escaped,
             None => break,
         }
     }
-    if without_html(&text).is_some() {
-        text = text.replace('<', "&lt;");
+    if harmless(&text).is_some() {
+        text = text.replace('<', "&lt;").replace("![", "!\\[");
     }
     let text = text.trim_end_matches('\n');
     match open_fence(text) {
@@ -198,18 +199,24 @@ pub(super) fn contained(text: &str) -> String {
     }
 }
 
-/// How often HTML is looked for, before every `<` is escaped.
+/// How often HTML and images are looked for, before every `<` and `![` is escaped.
 const ESCAPES: usize = 4;
 
-/// The text with its HTML escaped; `None` if it has none.
-fn without_html(text: &str) -> Option<String> {
-    let events = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter();
-    let html = events.filter(|(event, _)| matches!(event, Event::Html(_) | Event::InlineHtml(_)));
+/// The text with its HTML escaped, and its images as links behind an exclamation mark; `None` if it has neither.
+fn harmless(text: &str) -> Option<String> {
     let (mut escaped, mut next) = (String::new(), 0);
-    for (_, range) in html {
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        let (end, replacement) = match event {
+            Event::Html(_) | Event::InlineHtml(_) => {
+                (range.end, text.get(range.clone())?.replace('<', "&lt;"))
+            }
+            // Its text may have HTML, and other images.
+            Event::Start(Tag::Image { .. }) => (range.start + 1, "\\!".to_owned()),
+            _ => continue,
+        };
         escaped.push_str(text.get(next..range.start)?);
-        escaped.push_str(&text.get(range.clone())?.replace('<', "&lt;"));
-        next = range.end;
+        escaped.push_str(&replacement);
+        next = end;
     }
     (next > 0).then(|| escaped + text.get(next..).unwrap_or_default())
 }

@@ -247,7 +247,7 @@ fn markdown_of_agents_becomes_html() {
 }
 
 #[test]
-fn fence_that_an_agent_leaves_open_is_closed() {
+fn markdown_of_an_agent_has_closed_fences_and_neither_html_nor_images() {
     let cases = [
         ("```\na", "```\na\n```"),
         ("```\na\n```", "```\na\n```"),
@@ -256,6 +256,10 @@ fn fence_that_an_agent_leaves_open_is_closed() {
         ("`<i>` a", "`<i>` a"),
         ("- a\n  ```\n  b", "- a\n  ```\n  b"),
         ("a\r\nb", "a\nb"),
+        ("a ![b](https://evil.example/?x) c", "a \\![b](https://evil.example/?x) c"),
+        ("![b ![c](d) <i>](e)", "\\![b \\![c](d) &lt;i>](e)"),
+        ("![b][c]\n\n[c]: https://evil.example", "\\![b][c]\n\n[c]: https://evil.example"),
+        ("`![b](c)`", "`![b](c)`"),
     ];
     for (text, expected) in cases {
         assert_eq!(markdown::contained(text), expected, "{text}");
