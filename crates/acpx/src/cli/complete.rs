@@ -222,6 +222,7 @@ impl LineBefore {
                 0,
             ) => vec![CompletionKind::Session],
             ("doctor" | "auth", _, 0) if self.agent.is_none() => vec![CompletionKind::Agent],
+            ("compare", ..) => vec![CompletionKind::Agent],
             ("help", _, 0) => {
                 vec![CompletionKind::Words(described(&grammar(&[]), self.verbs())), CompletionKind::Agent]
             }
@@ -308,6 +309,8 @@ mod tests {
             (&["claude", "set", "model", ""], &["Value(Some(\"model\"))"]),
             (&["claude", "set-mode", ""], &["Value(None)"]),
             (&["doctor", ""], &["Agent"]),
+            (&["compare", ""], &["Agent"]),
+            (&["compare", "claude", ""], &["Agent"]),
             (&["help", ""], &["prompt attach exec", "Agent"]),
             (&["host", ""], &["status stop restart"]),
             (&["schema", ""], &["Schema"]),

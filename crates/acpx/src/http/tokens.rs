@@ -86,7 +86,8 @@ impl TokenError {
                     "free space on the disk of the home"
                 }
                 io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                    "correct the file; without it there are no tokens, and none is required"
+                    "correct the file, or stop acpx serve, move the file away and run acpx token new before you start it again: \
+                     without tokens every local user may connect"
                 }
                 _ => "check that you may write to the file and the home",
             },
