@@ -73,8 +73,8 @@ pub(crate) fn run(
 }
 
 /// How long a host may take to report its connected clients. A host that hangs is stopped anyway.
-const GLANCE: Duration = Duration::from_secs(1);
-const COMING_BACK: &str =
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
+const RECONNECT_NOTICE: &str =
     "clients were connected to it; those with open sessions, such as editors, start another host at once";
 
 /// The result of a `host` subcommand.
@@ -91,14 +91,14 @@ async fn change(
     match command {
         HostCommand::Status => Ok(HostCommandResult::Seen(status(locator, session).await?)),
         HostCommand::Stop => {
-            let clients = match timeout(GLANCE, status(locator, session)).await {
+            let clients = match timeout(STATUS_TIMEOUT, status(locator, session)).await {
                 Ok(Ok(Some(running))) => running.clients,
                 Ok(Err(stopped @ HostSessionError::Stopped(_))) => return Err(stopped),
                 Ok(Ok(None) | Err(_)) | Err(_) => 0,
             };
             let stopped = stop(&locator.paths, session).await?;
             if stopped && clients > 0 {
-                session.console.banner(COMING_BACK);
+                session.console.banner(RECONNECT_NOTICE);
             }
             Ok(HostCommandResult::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }

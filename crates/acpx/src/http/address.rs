@@ -132,7 +132,7 @@ mod tests {
     type Read = Result<(&'static str, &'static str, u16), AddressError>;
 
     #[test]
-    fn a_url_leads_somewhere_and_without_tls_no_further_than_this_machine() {
+    fn url_has_a_host_and_needs_tls_for_other_machines() {
         let plain = |url: &str| AddressError::Plain { url: url.to_owned() };
         let cases: &[(&str, bool, Read)] = &[
             ("wss://far.example/acp", false, Ok(("wss://far.example/acp", "far.example", 443))),

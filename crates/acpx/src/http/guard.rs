@@ -55,12 +55,12 @@ impl AccessError {
 impl Guard {
     /// Checks `Origin` and `Host`, and returns the request's secret, which must be checked. Without one the request is
     /// admitted only if the home has no tokens.
-    pub(crate) fn look<'a>(
+    pub(crate) fn check_headers<'a>(
         &self,
         uri: &'a Uri,
         headers: &'a HeaderMap,
     ) -> Result<Option<&'a str>, AccessError> {
-        self.look_at_origin(uri, headers)?;
+        self.check_origin(uri, headers)?;
         let host = host_of(uri, headers);
         match secret(headers)? {
             Some(secret) => Ok(Some(secret)),
@@ -72,14 +72,14 @@ impl Guard {
     }
 
     /// Rejects a request from a web page whose origin is neither this server's nor allowed.
-    pub(crate) fn look_at_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AccessError> {
+    pub(crate) fn check_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AccessError> {
         let Some(origin) = only(headers, &ORIGIN).map_err(|()| AccessError::Origin)? else { return Ok(()) };
         let is_own = host_of(uri, headers).is_some_and(|host| is_same_host(origin, host));
         if is_own || self.allows(origin) { Ok(()) } else { Err(AccessError::Origin) }
     }
 
     /// Whether a request without a token is admitted.
-    pub(crate) fn admits_nothing(&self, tokens_needed: bool) -> bool {
+    pub(crate) fn admits_without_token(&self, tokens_needed: bool) -> bool {
         !tokens_needed && (self.is_loopback || self.insecure_public)
     }
 

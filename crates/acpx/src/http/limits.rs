@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_no_message_yet_take_room_from_everybody() {
+    async fn bytes_of_partial_messages_count_for_the_limit_of_all_clients() {
         let room = Arc::new(Semaphore::new(10));
         let (one, other) = (ReceiveBudget::new(Arc::clone(&room)), ReceiveBudget::new(Arc::clone(&room)));
         let (near, mut far) = duplex(64);

@@ -38,7 +38,7 @@ const HEAD: usize = 64 * 1024;
 /// Maximum number of concurrent requests per socket; each event stream is one.
 const REQUESTS: u32 = 512;
 /// Pause after a failed accept, which means that file descriptors or memory are exhausted.
-const REST: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long clients have to receive the shutdown notice, and their responses.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
             Some(_) = tasks.join_next() => continue,
         };
         let Some((stream, ends, permit)) = socket else {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         // An address at its limit is dropped without a reply.

@@ -32,9 +32,9 @@ use super::{CONNECTION, SESSION, as_line, longest_line, websocket};
 /// Interval of keep-alive comments on an idle stream, which keep proxies from closing it and reveal dead clients.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Maximum length of `initialize`, which needs little room.
-const LONGEST_GREETING: usize = 256 * 1024;
+const MAX_INITIALIZE_BYTES: usize = 256 * 1024;
 /// How long the host may take to reply to `initialize`, including its start.
-const GREETING: Duration = Duration::from_mins(2);
+const INITIALIZE_TIMEOUT: Duration = Duration::from_mins(2);
 /// Layer that admits a request: handlers behind it know its [`Caller`].
 pub(super) async fn admit(
     State(server): State<Arc<HttpServer>>,
@@ -42,7 +42,7 @@ pub(super) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, HttpRefusal> {
-    let secret = server.guard.look(request.uri(), request.headers())?;
+    let secret = server.guard.check_headers(request.uri(), request.headers())?;
     let token = authenticate(&server, secret).await?;
     request.extensions_mut().insert(Caller::new(ends, token.as_ref()));
     Ok(next.run(request).await)
@@ -60,7 +60,7 @@ async fn authenticate(server: &HttpServer, secret: Option<&str>) -> Result<Optio
     match token {
         Some(token) => Ok(Some(token)),
         None if has_secret => Err(AccessError::BadToken.into()),
-        None if server.guard.admits_nothing(needed) => Ok(None),
+        None if server.guard.admits_without_token(needed) => Ok(None),
         None => Err(AccessError::NoToken.into()),
     }
 }
@@ -79,7 +79,7 @@ pub(super) async fn post(
     }
     let load = server.load();
     if !head.headers.contains_key(&CONNECTION) {
-        let message = read(body, LONGEST_GREETING, &load).await?;
+        let message = read(body, MAX_INITIALIZE_BYTES, &load).await?;
         let is_greeting = message.method() == Some("initialize") && message.id().is_some();
         return if is_greeting {
             begin(&server, caller, &message).await
@@ -120,7 +120,7 @@ async fn begin(
     let HostLink { peer, mut incoming, admission } = server.join(&caller).await?;
     peer.send(initialize.line().to_string()).await.map_err(|_| HttpRefusal::NoHost)?;
     let mut early = Vec::new();
-    let answer = timeout(GREETING, greeting(&mut incoming, initialize.id(), &mut early)).await;
+    let answer = timeout(INITIALIZE_TIMEOUT, greeting(&mut incoming, initialize.id(), &mut early)).await;
     let answer = answer.ok().flatten().ok_or(HttpRefusal::NoHost)?;
     let mut response = json(answer.line().to_string());
     if answer.result().is_some() {

@@ -75,7 +75,7 @@ async fn check_origin(
     request: Request,
     next: Next,
 ) -> Result<Response, HttpRefusal> {
-    server.guard.look_at_origin(request.uri(), request.headers())?;
+    server.guard.check_origin(request.uri(), request.headers())?;
     let is_preflight = request.method() == Method::OPTIONS;
     let mut response = next.run(request).await;
     if is_preflight {

@@ -32,13 +32,13 @@ const CLIENTS: usize = 64;
 /// Maximum number of clients per token, or per address without a token.
 const CLIENTS_OF_ONE: usize = 32;
 /// Maximum number of received bytes, over all clients, that do not form complete messages yet.
-const ROOM: usize = 256 << 20;
+const MAX_PARTIAL_BYTES: usize = 256 << 20;
 /// Buffer size of the pipe between a client and its bridge.
 const PIPE: usize = 64 * 1024;
-/// How long the preparation of a client's bridge may take: it looks for programs in the directories of `PATH`.
+/// How long the preparation of a client's bridge may take: it ticks for programs in the directories of `PATH`.
 const BRIDGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the tokens of open connections are checked.
-const LOOK: Duration = Duration::from_secs(1);
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a server reaches the host of its home.
 pub(crate) struct Hosts {
@@ -172,7 +172,7 @@ impl HttpServer {
             hosts,
             clients: Arc::new(Semaphore::new(CLIENTS)),
             shares: Arc::default(),
-            room: Arc::new(Semaphore::new(ROOM)),
+            room: Arc::new(Semaphore::new(MAX_PARTIAL_BYTES)),
             tasks: Lock::default(),
             http: Lock::default(),
             uses: Lock::default(),
@@ -273,7 +273,7 @@ impl HttpServer {
     async fn token_needed(&self) {
         let mut known = self.known.subscribe();
         // The sender lives as long as the server.
-        drop(known.wait_for(|known| !self.guard.admits_nothing(known.are_needed)).await);
+        drop(known.wait_for(|known| !self.guard.admits_without_token(known.are_needed)).await);
     }
 
     async fn holds(&self, token: &str) -> bool {
@@ -299,11 +299,11 @@ impl HttpServer {
 
     /// Refreshes the token snapshot periodically.
     pub(crate) async fn watch_tokens(self: Arc<Self>) {
-        let mut looks = tokio::time::interval(LOOK);
+        let mut ticks = tokio::time::interval(TOKEN_CHECK_INTERVAL);
         let mut stopped = std::pin::pin!(self.stopped());
         loop {
             tokio::select! {
-                _ = looks.tick() => {}
+                _ = ticks.tick() => {}
                 () = &mut stopped => return,
             }
             self.refresh_tokens().await;

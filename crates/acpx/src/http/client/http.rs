@@ -28,11 +28,11 @@ use super::requests::RelayRequest;
 use super::{CLOSE_TIMEOUT, LocalEndpoint, Relay, RelayError};
 
 /// Maximum length of a refusal's body that is shown.
-const WORDS: usize = 1024;
+const MAX_REFUSAL_BYTES: usize = 1024;
 /// How long a stream may be silent. Servers send a keep-alive every few seconds.
 const SILENCE: Duration = Duration::from_mins(1);
 /// Capacity of the queue of new sessions whose streams are to be opened.
-const BEGUN: usize = 64;
+const NEW_SESSION_QUEUE: usize = 64;
 
 /// A connection that the server has accepted.
 struct RelayConnection<'a> {
@@ -60,7 +60,7 @@ impl Relay {
         drop(near.peer.send(answer).await);
         // Without a connection id the server refused `initialize`, and the relay is done.
         let Some(connection) = connection else { return Ok(()) };
-        let (new_sessions, mut begun) = mpsc::channel(BEGUN);
+        let (new_sessions, mut begun) = mpsc::channel(NEW_SESSION_QUEUE);
         let mut far = RelayConnection {
             relay: Arc::clone(self),
             peer: &near.peer,
@@ -118,7 +118,8 @@ impl Relay {
 
     async fn refused(&self, response: Response<Body>) -> RelayError {
         let status = response.status();
-        let words = timeout(CLOSE_TIMEOUT, Limited::new(response.into_body(), WORDS).collect()).await;
+        let words =
+            timeout(CLOSE_TIMEOUT, Limited::new(response.into_body(), MAX_REFUSAL_BYTES).collect()).await;
         let words = words.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
         self.refused_with(
             status,
@@ -325,7 +326,7 @@ mod tests {
     fn listening() -> (RelayStreamReader, InboundStream) {
         let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
         let ((peer, _), (_, heard)) = memory(WireLimits::default());
-        let (new_sessions, _) = mpsc::channel(BEGUN);
+        let (new_sessions, _) = mpsc::channel(NEW_SESSION_QUEUE);
         (RelayStreamReader { relay, peer, begins: SessionStartRequests::default(), new_sessions }, heard)
     }
 

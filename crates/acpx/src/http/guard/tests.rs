@@ -53,14 +53,14 @@ fn request_without_token_needs_a_loopback_host() {
     for (guard, shown, expected) in cases {
         let headers = headers(shown);
         let uri = Uri::from_static("/acp");
-        let seen = guard.look(&uri, &headers);
+        let seen = guard.check_headers(&uri, &headers);
         assert_eq!(seen, expected.map(|()| None), "{shown:?}");
     }
     let headers = headers(&[]);
     for (uri, expected) in
         [("http://localhost:7/acp", Ok(None)), ("http://evil.example/acp", Err(AccessError::Host))]
     {
-        assert_eq!(OPEN.look(&Uri::from_static(uri), &headers), expected);
+        assert_eq!(OPEN.check_headers(&Uri::from_static(uri), &headers), expected);
     }
 }
 
@@ -68,15 +68,15 @@ fn request_without_token_needs_a_loopback_host() {
 fn bearer_scheme_is_case_insensitive_and_origin_still_applies() {
     let uri = Uri::from_static("/acp");
     let shown = headers(&[("host", "far.example"), ("authorization", "bearer acpx_x")]);
-    assert_eq!(OPEN.look(&uri, &shown), Ok(Some("acpx_x")));
+    assert_eq!(OPEN.check_headers(&uri, &shown), Ok(Some("acpx_x")));
     for value in ["Basic acpx_x", "acpx_x", ""] {
         let shown = headers(&[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(OPEN.look(&uri, &shown), Err(AccessError::BadToken), "{value}");
+        assert_eq!(OPEN.check_headers(&uri, &shown), Err(AccessError::BadToken), "{value}");
     }
     let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
-    assert_eq!(OPEN.look(&uri, &twice), Err(AccessError::BadToken));
+    assert_eq!(OPEN.check_headers(&uri, &twice), Err(AccessError::BadToken));
     let page = [("host", "localhost"), ("authorization", "Bearer a"), ("origin", "http://evil.example")];
-    assert_eq!(OPEN.look(&uri, &headers(&page)), Err(AccessError::Origin));
+    assert_eq!(OPEN.check_headers(&uri, &headers(&page)), Err(AccessError::Origin));
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn bearer_subprotocol_is_a_secret_and_two_secrets_are_refused() {
         ),
     ];
     for (shown, expected) in cases {
-        assert_eq!(OPEN.look(&uri, &headers(shown)), *expected, "{shown:?}");
+        assert_eq!(OPEN.check_headers(&uri, &headers(shown)), *expected, "{shown:?}");
     }
 }
 
 #[test]
 fn request_without_token_is_refused_if_tokens_exist_or_public() {
-    let door = |is_loopback, insecure_public| Guard { is_loopback, insecure_public, origins: Vec::new() };
+    let guard = |is_loopback, insecure_public| Guard { is_loopback, insecure_public, origins: Vec::new() };
     let admitted = [
         (true, false, false, true),
         (true, false, true, false),
@@ -113,7 +113,7 @@ fn request_without_token_is_refused_if_tokens_exist_or_public() {
         (false, true, true, false),
     ];
     for (is_loopback, insecure, needed, expected) in admitted {
-        assert_eq!(door(is_loopback, insecure).admits_nothing(needed), expected);
+        assert_eq!(guard(is_loopback, insecure).admits_without_token(needed), expected);
     }
 }
 
