@@ -137,7 +137,7 @@ async fn rows(
     config: &LazyConfig,
     here: &AbsolutePath,
 ) -> Result<(Vec<AnySession>, bool), CliError> {
-    let (records, _) = page(&RecordFilter::default(), Some(here), READ + 1).await?;
+    let (records, _) = page(&RecordFilter::default(), Some(here), READ + 1, None).await?;
     // Its table has no turns and tokens.
     let record = |row| AnySession::Record { row: Box::new(row), turns: 0, tokens: None };
     let mut rows: Vec<AnySession> = records.into_iter().map(record).collect();

@@ -104,6 +104,23 @@ pub(crate) fn deleted(
     console.result("session_deleted", &object, Some(&format!("{record}\t(deleted)")), Some(record))
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DamagedDeletedObject<'a> {
+    acpx_record_id: &'a RecordId,
+    kept_by_agent: &'a str,
+}
+
+/// Writes that a record was deleted of which only the id could be read.
+pub(crate) fn damaged_deleted(record: &RecordId, damage: &str, console: &mut Console<'_>) -> io::Result<()> {
+    if console.mode.format == Format::Text {
+        console.notice(&format!("it is deleted here; its agent is not known any more: {damage}"));
+    }
+    let object = DamagedDeletedObject { acpx_record_id: record, kept_by_agent: damage };
+    let text = format!("{record}\t(deleted)");
+    console.result("damaged_session_deleted", &object, Some(&text), Some(record.as_str()))
+}
+
 /// A session that was moved to another directory.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]

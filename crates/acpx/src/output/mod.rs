@@ -122,8 +122,8 @@ pub(crate) use self::usage::{UsageLabel, UsageReport, UsageRow, show_usage};
 pub(crate) use self::web::{WebLink, web_link, web_status, web_stopped};
 pub(crate) use confirmation::{
     EnsureOrigin, EnsureResult, REPLACE_QUESTION, SessionChange, SessionMove, WaitedState, cancelled, closed,
-    delete_question, deleted, ensured, moved, not_deleted, queued, renamed, replaced, session_changed,
-    unsent_prompts, waited,
+    damaged_deleted, delete_question, deleted, ensured, moved, not_deleted, queued, renamed, replaced,
+    session_changed, unsent_prompts, waited,
 };
 
 use acpx_core::protocol::WatchedEvent;

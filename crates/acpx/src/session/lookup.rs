@@ -15,7 +15,9 @@ use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Content, Event, Lifecycle, ProcessIdentity, Record, RecordId,
     Scope, Seq, SessionName, SessionUsage, Turn,
 };
-use acpx_core::store::{Access, ReadThread, RecordFilter, ScopeQuery, SqliteOptions, SqliteStore, Store};
+use acpx_core::store::{
+    Access, ReadThread, RecordFilter, ScopeQuery, SqliteOptions, SqliteStore, Store, StoreError,
+};
 use acpx_core::transcripts::TRANSCRIPT_AGENTS;
 use tokio::time::timeout;
 
@@ -28,7 +30,7 @@ use crate::config::{Config, ConfigError};
 use crate::error::{
     Alternatives, CliError, Intent, LostSession, NoSessionHelp, SessionMatch, SimilarSession, system_words,
 };
-use crate::output::OutputMode;
+use crate::output::{Console, OutputMode};
 
 /// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
@@ -107,6 +109,24 @@ impl RecordLookup {
         match self.find(settings, which).await? {
             None => self.by_reference(settings).await,
             found => Ok(found),
+        }
+    }
+
+    /// The session that is selected by its whole id and is damaged, so that nothing but its id is known.
+    pub(crate) async fn damaged(&self, settings: &CommandSettings) -> Option<RecordId> {
+        let (Some(store), Some(name)) = (&self.store, &settings.session) else { return None };
+        let id = RecordId::new(name.as_str()).ok()?;
+        let read = store.record(id.clone()).await;
+        matches!(read, Err(StoreError::Corrupt { .. })).then_some(id)
+    }
+
+    /// Says which sessions the lists of this store have left out.
+    pub(crate) fn report_unreadable(&self, console: &mut Console<'_>) {
+        for id in self.store.iter().flat_map(SqliteStore::unreadable_records) {
+            console.notice(&format!(
+                "the session {id} is damaged and left out; acpx verify has the damage, and to delete it: \
+                 acpx sessions delete {id}"
+            ));
         }
     }
 

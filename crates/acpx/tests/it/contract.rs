@@ -76,7 +76,8 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 6] = ["usage", "acp", "message", "configOptions", "toolCall", "blocks"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 31] = [
+const ABOUT_NONE: [&str; 32] = [
+    "damaged_session_deleted",
     "search",
     "index_status",
     "notify_status",

@@ -142,6 +142,11 @@ impl Store for MemoryStore {
         })
     }
 
+    /// No record in memory is damaged.
+    fn remove_damaged(&self, record: RecordId) -> StoreFuture<'_, ()> {
+        Box::pin(async move { Err(StoreError::NoRecord(record)) })
+    }
+
     fn append(&self, lease: Lease, changes: Vec<Change>, _durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut stored = self.records.lock();

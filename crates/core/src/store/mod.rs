@@ -169,6 +169,10 @@ pub trait Store: Send + Sync {
     /// Takes the lease of a record and voids the one in force.
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease>;
 
+    /// Removes a record that is damaged so that it cannot be read or leased, with everything that belongs to it. Fails
+    /// with [`StoreError::NoRecord`] if there is no such record, or nothing is wrong with it. Its id is free again.
+    fn remove_damaged(&self, record: RecordId) -> StoreFuture<'_, ()>;
+
     /// Writes changes in order, all or none, under the lease in force; any other lease fails with
     /// [`StoreError::LeaseLost`].
     ///
@@ -191,7 +195,7 @@ pub trait Store: Send + Sync {
 
     /// Up to `limit` records that match the filter, most recently changed first and by descending id where that is
     /// equal, after the last one of the previous page. A record that changes before its page is read moves to the
-    /// front. Deleted records are left out.
+    /// front. Deleted records are left out, and so are, in this and the other lists, damaged ones.
     fn records(
         &self,
         filter: RecordFilter,

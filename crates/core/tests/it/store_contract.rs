@@ -553,6 +553,9 @@ async fn missing_record_is_none_or_no_record(store: AnyStore) {
     assert_eq!(said(store.open_turns(gone()).await), missing);
     assert_eq!(said(store.turn(gone(), request("q")).await), missing);
     assert_eq!(said(store.turn_numbered(gone(), TurnId(1)).await), missing);
+    assert_eq!(said(store.remove_damaged(gone()).await), missing);
+    // Nothing is wrong with this one, so it stays.
+    assert_eq!(said(store.remove_damaged(id("r")).await), "there is no record r");
     assert_eq!(store.turn(id("r"), request("q")).await.unwrap(), None);
     store.append(lease, Vec::new(), Durability::Machine).await.unwrap();
     assert_eq!(kept(&store, "r").await, record("r", 5));

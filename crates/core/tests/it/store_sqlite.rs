@@ -16,7 +16,7 @@ use acpx_core::model::{
     TurnState,
 };
 use acpx_core::store::{
-    Access, Change, Durability, ReadThread, SqliteOptions, SqliteStore, Store, StoreError,
+    Access, Change, Durability, ReadThread, RecordFilter, SqliteOptions, SqliteStore, Store, StoreError,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -567,6 +567,44 @@ async fn a_row_that_is_not_what_was_written_is_damage() {
             other => panic!("{change}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn damaged_records_are_left_out_of_lists_and_can_be_removed() {
+    let (_home, path) = place();
+    let store = open(&path);
+    for (name, millis) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+        store.create(record(name, millis), events(1, 2), host("h")).await.unwrap();
+    }
+    drop(store);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE records SET title = 'other' WHERE id IN ('b', 'c')")
+        .unwrap();
+    let store = open(&path);
+    let listed = async |limit| {
+        let records = store.records(RecordFilter::default(), None, limit).await.unwrap();
+        records.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(store.unreadable_records(), [""; 0]);
+    // A page is short only at the end of the list.
+    assert_eq!(
+        (listed(2).await, listed(9).await),
+        (vec!["d".to_owned(), "a".to_owned()], vec!["d".to_owned(), "a".to_owned()])
+    );
+    assert_eq!(listed(1).await, ["d"]);
+    assert_eq!(store.unreadable_records(), ["b", "c"]);
+    let remove = async |name| store.remove_damaged(id(name)).await.map_err(|error| error.to_string());
+    assert_eq!(remove("b").await, Ok(()));
+    for readable_or_missing in ["a", "b"] {
+        assert_eq!(
+            remove(readable_or_missing).await,
+            Err(format!("there is no record {readable_or_missing}"))
+        );
+    }
+    assert_eq!(remove("c").await, Ok(()));
+    let verified = store.verify(Arc::default()).await.unwrap();
+    assert_eq!((verified.records, verified.events, verified.problems), (2, 4, Vec::new()));
 }
 
 #[tokio::test]

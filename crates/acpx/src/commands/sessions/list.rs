@@ -33,14 +33,13 @@ pub(crate) fn run(settings: &CommandSettings, options: &CliOptions, args: &ListA
     let limit = args.limit.map(NonZeroUsize::get);
     let mut console = Console::of_program(settings.mode);
     if let Some(cursor) = &args.cursor {
-        let (records, next) =
-            block_on(listed_page(&filter, cursor, limit.unwrap_or(PAGE), settings.mode.format))?;
+        let (records, next) = block_on(listed_page(&filter, cursor, limit.unwrap_or(PAGE), &mut console))?;
         return Ok(list_page(&rows(&records), next.as_deref(), &mut console)?);
     }
     if settings.mode.is_text_on_terminal() {
         return block_on(on_terminal(settings, &filter, limit.unwrap_or(PAGE), &mut console));
     }
-    let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX), settings.mode.format))?;
+    let records = block_on(listed(&filter, limit.unwrap_or(usize::MAX), &mut console))?;
     Ok(list(&rows(&records), &mut console)?)
 }
 
@@ -55,10 +54,10 @@ fn rows(records: &[ListedRecord]) -> Vec<ListRow<'_>> {
 pub(super) async fn listed(
     filter: &RecordFilter,
     limit: usize,
-    format: Format,
+    console: &mut Console<'_>,
 ) -> Result<Vec<ListedRecord>, CliError> {
     // All at once: a record that changes between two pages would be on neither.
-    listed_after(filter, None, limit, format).await
+    listed_after(filter, None, limit, console).await
 }
 
 /// The position of a page: after this record. A record that changes afterwards moves to the first page.
@@ -69,13 +68,13 @@ async fn listed_page(
     filter: &RecordFilter,
     cursor: &str,
     limit: usize,
-    format: Format,
+    console: &mut Console<'_>,
 ) -> Result<(Vec<ListedRecord>, Option<String>), CliError> {
     let after = match cursor {
         "start" => None,
         cursor => Some(position(cursor).ok_or_else(|| UsageError::ListCursor { cursor: cursor.to_owned() })?),
     };
-    let mut records = listed_after(filter, after, limit.saturating_add(1), format).await?;
+    let mut records = listed_after(filter, after, limit.saturating_add(1), console).await?;
     let has_more = records.len() > limit;
     records.truncate(limit);
     let last = records.last().filter(|_| has_more);
@@ -93,13 +92,13 @@ async fn listed_after(
     filter: &RecordFilter,
     after: Option<ListPosition>,
     limit: usize,
-    format: Format,
+    console: &mut Console<'_>,
 ) -> Result<Vec<ListedRecord>, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(Vec::new()) };
     let records = store.records(filter.clone(), after, limit).await?;
     let locator = HostLocator::of_environment()?;
-    let states = match format {
+    let states = match console.mode.format {
         Format::Json => Some(SessionStates::read(store, &locator).await?),
         Format::Text | Format::Quiet => None,
     };
@@ -109,6 +108,7 @@ async fn listed_after(
         let state = states.as_ref().map(|states| states.of(&record));
         rows.push((record, state));
     }
+    lookup.report_unreadable(console);
     lookup.leave();
     Ok(rows)
 }
@@ -120,7 +120,7 @@ async fn on_terminal(
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
     let here = real(settings.cwd.as_path(), Path::new(""))?;
-    let (rows, has_more) = page(filter, Some(&here), limit).await?;
+    let (rows, has_more) = page(filter, Some(&here), limit, Some(console)).await?;
     let home = std::env::home_dir();
     let now = Timestamp::since_1970(since_1970());
     let view = TableView { here: here.as_path(), home: home.as_deref(), now };
@@ -132,6 +132,7 @@ pub(crate) async fn page(
     filter: &RecordFilter,
     first: Option<&AbsolutePath>,
     limit: usize,
+    console: Option<&mut Console<'_>>,
 ) -> Result<(Vec<SessionRow>, bool), CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok((Vec::new(), false)) };
@@ -154,6 +155,9 @@ pub(crate) async fn page(
         record.info.title = title(store, &record).await?;
         let state = states.of(&record);
         rows.push(SessionRow { record, state, short_id });
+    }
+    if let Some(console) = console {
+        lookup.report_unreadable(console);
     }
     lookup.leave();
     Ok((rows, has_more))

@@ -33,7 +33,8 @@ pub(crate) fn run(context: &RunContext<'_>, args: &ListArgs) -> Result<(), CliEr
     block_on(async {
         let NativeRows { mut rows, index } =
             native_rows(&settings, &exclusions, &filter, limit, UPDATE_LIMIT, &mut console).await?;
-        let (records, _) = page(&filter.records, is_table.then_some(&here), limit.saturating_add(1)).await?;
+        let first = is_table.then_some(&here);
+        let (records, _) = page(&filter.records, first, limit.saturating_add(1), Some(&mut console)).await?;
         let tokens = tokens(&filter.records).await?;
         for row in records {
             let (own, id) = (tokens.get(row.record.id.as_str()).copied(), row.record.id.as_str());

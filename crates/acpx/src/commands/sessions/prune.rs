@@ -56,7 +56,8 @@ pub(crate) fn run(
         let asks = !args.run.dry_run && !args.run.yes && settings.mode.is_for_a_person();
         let shows = settings.mode.is_text_on_terminal() || asks;
         let chosen_at = Timestamp::since_1970(since_1970());
-        let selection = select(&locator, &filter, args, chosen_at, shows || args.run.dry_run).await?;
+        let selection =
+            select(&locator, &filter, args, chosen_at, shows || args.run.dry_run, &mut console).await?;
         let PruneSelection { sessions, busy } = selection;
         if shows && !sessions.is_empty() {
             show(settings, &sessions, &mut console)?;
@@ -92,6 +93,7 @@ async fn select(
     args: &PruneArgs,
     now: Timestamp,
     is_shown: bool,
+    console: &mut Console<'_>,
 ) -> Result<PruneSelection, CliError> {
     let lookup = RecordLookup::open()?;
     let Some(store) = lookup.store() else { return Ok(PruneSelection::default()) };
@@ -122,6 +124,7 @@ async fn select(
             }
         }
     }
+    lookup.report_unreadable(console);
     lookup.leave();
     Ok(selection)
 }

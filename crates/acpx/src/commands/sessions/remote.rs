@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &CommandSettings, command: &ListArgs) -> Result<(), 
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
-        let records = listed(&filter, usize::MAX, settings.mode.format).await?;
+        let records = listed(&filter, usize::MAX, &mut console).await?;
         let mut interrupts = InterruptWatcher::new(settings.timeout)?;
         let request = Box::pin(ask(settings, directory.as_ref(), command.cursor.as_deref()));
         let slow = waiting_for(&settings.agent);

@@ -84,6 +84,31 @@ fn backup_is_restored_by_the_steps_of_the_guide() {
 }
 
 #[test]
+fn damaged_session_is_left_out_of_lists_and_deleted_by_its_id() {
+    let place = Place::new();
+    let whole = id(&place.json(&["demo", "sessions", "new", "-s", "whole"]));
+    let damaged = id(&place.json(&["demo", "sessions", "new", "-s", "damaged"]));
+    place.ok(&["host", "stop"]);
+    let store = rusqlite::Connection::open(place.acpx_home().join("acpx.db")).unwrap();
+    store.execute("UPDATE records SET title = 'other' WHERE id = ?1", [&damaged]).unwrap();
+    drop(store);
+    let notice = format!(
+        "[acpx] the session {damaged} is damaged and left out; acpx verify has the damage, and to delete it: acpx sessions \
+         delete {damaged}\n"
+    );
+    let listed = place.acpx(&["--format", "json", "sessions", "list"]);
+    assert_eq!((listed.json()[0]["acpxRecordId"].as_str(), listed.err), (Some(&*whole), notice.clone()));
+    let pruned = place.acpx(&["--format", "json", "sessions", "prune", "--dry-run", "--include-open"]);
+    assert_eq!((&pruned.json()["pruned"], pruned.err), (&json!([whole]), notice));
+    let mut deleted = place.json(&["sessions", "delete", &damaged]);
+    let kept = deleted.as_object_mut().unwrap().remove("keptByAgent").unwrap();
+    assert!(kept.as_str().unwrap().contains(" is damaged: "), "{kept}");
+    assert_eq!(deleted, json!({ "action": "damaged_session_deleted", "acpxRecordId": damaged }));
+    assert_eq!(place.acpx(&["sessions", "list"]).err, "");
+    assert_eq!(place.json(&["verify"])["ok"], true);
+}
+
+#[test]
 fn verify_names_the_damaged_session_and_exits_with_1() {
     let place = Place::new();
     let made = place.json(&["demo", "sessions", "new", "-s", "api"]);

@@ -12,7 +12,7 @@ use crate::acp::ExtraParams;
 use crate::acp::client::{
     AgentResponse, ListPage, ListedSession, MessageContext, OutgoingLine, ParsedMessage,
 };
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec, Record, RecordId};
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec, ErrorCode, Record, RecordId};
 
 use super::standalone::StandaloneAgent;
 use crate::engine::agent::launch_spec::LaunchSpec;
@@ -167,8 +167,24 @@ impl Engine {
     }
 
     /// Deletes a record here and on its agent. If its agent does not run, one is started as `launch_values` describes, for at
-    /// most `limit`, to delete its session. The extra params of `launch_values` are forwarded.
+    /// most `limit`, to delete its session. The extra params of `launch_values` are forwarded. A record that is damaged is
+    /// removed from the store without its agent, which cannot be read.
     pub async fn delete_everywhere(
+        &self,
+        record: &RecordId,
+        launch_values: RestoreSession,
+        limit: Duration,
+    ) -> Result<AtAgent, SessionError> {
+        match self.delete_readable(record, launch_values, limit).await {
+            Err(error) if error.code() == ErrorCode::StoreCorrupt => {
+                self.0.shared.store.remove_damaged(record.clone()).await?;
+                Ok(AtAgent::Kept(error))
+            }
+            deleted => deleted,
+        }
+    }
+
+    async fn delete_readable(
         &self,
         record: &RecordId,
         launch_values: RestoreSession,

@@ -18,6 +18,7 @@ use crate::host::connection::access::UserAction;
 use crate::protocol::acpx_meta::{acpx_meta, record_of};
 use crate::protocol::meta::{DeletedMeta, StartMeta};
 use crate::protocol::rpc_error;
+use crate::store::StoreError;
 
 /// How long an agent may take to start and to delete a session.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,9 +30,19 @@ pub(crate) async fn delete(
     extras: &CallExtras,
 ) -> Result<Meta, CallError> {
     let record = record_of(session);
-    let stored = client.host.store.record(record.clone()).await.map_err(rpc_error::not_kept)?;
+    let stored = client.host.store.record(record.clone()).await;
     client.check_record(UserAction::DeleteSession, &record)?;
     client.agent_page.forget();
+    let stored = match stored {
+        Err(StoreError::Corrupt { .. })
+            if client.access.can_see_all(client.defaults.agent(None).as_ref()) =>
+        {
+            let meta = delete_record(client, &record, extras).await?;
+            search_index::forget(&client.host, vec![session.to_string()]).await;
+            return Ok(meta);
+        }
+        stored => stored.map_err(rpc_error::not_kept)?,
+    };
     match stored {
         None => {
             let meta = delete_at_agent(client, session, extras).await?;
@@ -70,7 +81,11 @@ async fn delete_record(
 
 /// The start parameters for a client that does not use the session.
 async fn default_restore(client: &Connection, record: &RecordId) -> Result<RestoreSession, CallError> {
-    let stored = client.host.engine.record(record).await.map_err(|error| client.refused(&error))?;
+    let stored = match client.host.store.record(record.clone()).await {
+        // A damaged record is deleted without its agent.
+        Err(StoreError::Corrupt { .. }) => None,
+        stored => stored.map_err(rpc_error::not_kept)?,
+    };
     let mut start = StartMeta::default();
     client.defaults.complete(&mut start);
     let environment = stored.map(|stored| start.take_environment(&stored.agent)).unwrap_or_default();

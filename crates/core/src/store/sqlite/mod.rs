@@ -24,7 +24,7 @@ mod verify;
 mod write;
 mod write_queue;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -44,6 +44,7 @@ pub(crate) use self::file::uri as database_uri;
 pub use self::filesystem::FileSystem;
 pub(crate) use self::ledger::ImportedFile;
 use self::log_damage::OpenStore;
+use self::read::{RecordList, UnreadableRecord};
 use self::threads::{QUEUE, ReadRequest, WriteConnection};
 pub use self::verify::{StoreProblem, StoreVerification};
 use self::write::WriteOperation;
@@ -121,6 +122,8 @@ pub struct SqliteStore {
     reader: ReadExecutor,
     writer: Option<(Arc<WriteQueue>, QueueThread<WriteRequest>)>,
     files: Option<Arc<OpenFiles>>,
+    /// The ids of records that lists left out.
+    unreadable: Lock<BTreeSet<String>>,
     /// Dropped last, after all connections.
     _open: OpenStore,
 }
@@ -178,7 +181,8 @@ impl SqliteStore {
             ReadThread::OnCallersThread => ReadExecutor::Here(Lock::new(connection)),
             ReadThread::OnOwnThread => ReadExecutor::Thread(start_reader(connection).map_err(not_opened)?),
         };
-        Ok(Self { path, known, reader, writer, files, _open: open })
+        let unreadable = Lock::new(BTreeSet::new());
+        Ok(Self { path, known, reader, writer, files, unreadable, _open: open })
     }
 
     /// The file.
@@ -274,6 +278,35 @@ impl SqliteStore {
         answer.await.unwrap_or_else(|_| Err(self.closed()))
     }
 
+    /// The ids of the records that lists left out since the store was opened, because they cannot be read.
+    pub fn unreadable_records(&self) -> Vec<String> {
+        self.unreadable.lock().iter().cloned().collect()
+    }
+
+    /// Reads a list without the records that cannot be read. In a file of a newer program these may be valid, so there
+    /// the first one is an error.
+    async fn list(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<RecordList, SqliteFault> + Send + 'static,
+    ) -> Result<Vec<Record>, StoreError> {
+        let known = self.known;
+        let answer = self.read(move |connection| {
+            let mut found = query(connection)?;
+            match found.unreadable.pop() {
+                Some(record) if schema::format(connection)? > known => return Err(record.fault),
+                last => found.unreadable.extend(last),
+            }
+            Ok(found)
+        });
+        let RecordList { records, unreadable } = answer.await?;
+        for UnreadableRecord { id, .. } in unreadable {
+            if self.unreadable.lock().insert(id.clone()) {
+                tracing::warn!(record = id, "damaged record left out of lists");
+            }
+        }
+        Ok(records)
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, SqliteFault> + Send + 'static,
@@ -326,6 +359,10 @@ impl Store for SqliteStore {
         Box::pin(self.write_under_lease(WriteOperation::Lease { record, host }))
     }
 
+    fn remove_damaged(&self, record: RecordId) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.write(WriteOperation::RemoveDamaged { record }).await.map(drop) })
+    }
+
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(
             async move { self.write(WriteOperation::Append { lease, changes, durability }).await.map(drop) },
@@ -349,7 +386,7 @@ impl Store for SqliteStore {
         after: Option<(Timestamp, RecordId)>,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(move |connection| read::records(connection, &filter, after.as_ref(), limit)))
+        Box::pin(self.list(move |connection| read::records(connection, &filter, after.as_ref(), limit)))
     }
 
     fn records_by_creation(
@@ -359,7 +396,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(
-            self.read(move |connection| {
+            self.list(move |connection| {
                 read::records_by_creation(connection, &filter, after.as_ref(), limit)
             }),
         )
@@ -371,11 +408,11 @@ impl Store for SqliteStore {
         prefix: String,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(move |connection| read::records_by_id_prefix(connection, &filter, &prefix, limit)))
+        Box::pin(self.list(move |connection| read::records_by_id_prefix(connection, &filter, &prefix, limit)))
     }
 
     fn records_named(&self, named: Scope, limit: usize) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(move |connection| read::records_named(connection, &named, limit)))
+        Box::pin(self.list(move |connection| read::records_named(connection, &named, limit)))
     }
 
     fn short_ids(&self, ids: Vec<RecordId>) -> StoreFuture<'_, Vec<String>> {

@@ -35,7 +35,7 @@ pub(super) fn records(
     filter: &RecordFilter,
     after: Option<&(Timestamp, RecordId)>,
     limit: usize,
-) -> Result<Vec<Record>, SqliteFault> {
+) -> Result<RecordList, SqliteFault> {
     let mut conditions = vec![NOT_DELETED];
     let mut values: Vec<Value> = Vec::new();
     if let Some((at, id)) = after {
@@ -43,8 +43,7 @@ pub(super) fn records(
         values.extend([at.as_millis().into(), id.as_str().to_owned().into()]);
     }
     add_filter(filter, &mut conditions, &mut values);
-    values.push(bounded(limit).into());
-    listed(connection, &select_page(&conditions), values)
+    listed(connection, &select_page(&conditions), &values, limit)
 }
 
 /// A page of records, most recently created first.
@@ -53,17 +52,16 @@ pub(super) fn records_by_creation(
     filter: &RecordFilter,
     after: Option<&RecordId>,
     limit: usize,
-) -> Result<Vec<Record>, SqliteFault> {
+) -> Result<RecordList, SqliteFault> {
     let mut conditions = vec![NOT_DELETED];
     let mut values: Vec<Value> = Vec::new();
     if let Some(after) = after {
-        let Some(key) = key_of(connection, after)? else { return Ok(Vec::new()) };
+        let Some(key) = key_of(connection, after)? else { return Ok(RecordList::default()) };
         conditions.push(MADE_BEFORE);
         values.push(key.0.into());
     }
     add_filter(filter, &mut conditions, &mut values);
-    values.push(bounded(limit).into());
-    listed(connection, &select_page_by_making(&conditions), values)
+    listed(connection, &select_page_by_making(&conditions), &values, limit)
 }
 
 /// Records whose ids begin with a prefix, by id.
@@ -72,13 +70,12 @@ pub(super) fn records_by_id_prefix(
     filter: &RecordFilter,
     prefix: &str,
     limit: usize,
-) -> Result<Vec<Record>, SqliteFault> {
+) -> Result<RecordList, SqliteFault> {
     let mut conditions = vec![WITH_PREFIX];
     // No character of an id is greater than the last one.
     let mut values: Vec<Value> = vec![prefix.to_owned().into(), format!("{prefix}{}", char::MAX).into()];
     add_filter(filter, &mut conditions, &mut values);
-    values.push(bounded(limit).into());
-    listed(connection, &select_by_id(&conditions), values)
+    listed(connection, &select_by_id(&conditions), &values, limit)
 }
 
 /// The shortest prefix of an id that finds only it.
@@ -184,19 +181,60 @@ fn json_list(texts: &[&str]) -> String {
     serde_json::to_string(texts).expect("a list of texts is JSON")
 }
 
-/// The records of a list; a deleted one among them is damage.
-fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Result<Vec<Record>, SqliteFault> {
-    let mut statement = connection.prepare_cached(statement)?;
-    let mut found = statement.query(params_from_iter(values))?;
-    let mut records = Vec::new();
-    while let Some(row) = found.next()? {
-        let record = rows::record(connection, row)?;
-        if record.lifecycle.is_deleted() {
-            return Err(scope::misled(&record.id));
-        }
-        records.push(record);
+/// The records of a list, and those that are left out because they cannot be read.
+#[derive(Debug, Default)]
+pub(super) struct RecordList {
+    pub(super) records: Vec<Record>,
+    pub(super) unreadable: Vec<UnreadableRecord>,
+}
+
+/// A record whose row, state or lineage is damaged.
+#[derive(Debug)]
+pub(super) struct UnreadableRecord {
+    pub(super) id: String,
+    pub(super) fault: SqliteFault,
+}
+
+/// The first records of a list; a deleted one among them is damage of an index. Records that cannot be read do not count
+/// for the limit, so that a page is short only at the end of the list.
+fn listed(
+    connection: &Connection,
+    statement: &str,
+    values: &[Value],
+    limit: usize,
+) -> Result<RecordList, SqliteFault> {
+    let mut list = first_rows(connection, statement, values, limit)?;
+    let mut asked = limit;
+    while list.records.len() < limit && list.records.len() + list.unreadable.len() == asked {
+        asked = limit.saturating_add(list.unreadable.len());
+        list = first_rows(connection, statement, values, asked)?;
     }
-    Ok(records)
+    Ok(list)
+}
+
+/// The records of the first rows.
+fn first_rows(
+    connection: &Connection,
+    statement: &str,
+    values: &[Value],
+    rows: usize,
+) -> Result<RecordList, SqliteFault> {
+    let limit = Value::from(bounded(rows));
+    let mut statement = connection.prepare_cached(statement)?;
+    let mut found = statement.query(params_from_iter(values.iter().chain([&limit])))?;
+    let mut list = RecordList::default();
+    while let Some(row) = found.next()? {
+        match rows::record(connection, row) {
+            Ok(record) if record.lifecycle.is_deleted() => return Err(scope::misled(&record.id)),
+            Ok(record) => list.records.push(record),
+            Err(fault) if fault.is_unknown_content() => {
+                let id = row.get("id").unwrap_or_else(|_| "(no id)".to_owned());
+                list.unreadable.push(UnreadableRecord { id, fault });
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(list)
 }
 
 /// The condition that selects the index of listed records.
@@ -254,11 +292,14 @@ pub(super) fn running(connection: &Connection) -> Result<Vec<(RecordId, AgentRun
     let mut found = statement.query([])?;
     let mut running = Vec::new();
     while let Some(row) = found.next()? {
-        match rows::agent_run(row)? {
-            (id, Some(run)) if run.ended.is_none() => running.push((id, run)),
-            (id, _) => {
+        match rows::agent_run(row) {
+            Ok((id, Some(run))) if run.ended.is_none() => running.push((id, run)),
+            Ok((id, _)) => {
                 return Err(SqliteFault::Damaged(format!("an index has a run of {id} that is not there")));
             }
+            // One damaged record must not keep a host from starting. Its process is found by its tag.
+            Err(fault) if fault.is_unknown_content() => {}
+            Err(fault) => return Err(fault),
         }
     }
     Ok(running)
@@ -419,16 +460,12 @@ pub(super) fn records_named(
     connection: &Connection,
     named: &Scope,
     limit: usize,
-) -> Result<Vec<Record>, SqliteFault> {
-    let values = vec![
-        named.agent.as_str().to_owned().into(),
-        rows::name_text(named).to_owned().into(),
-        bounded(limit).into(),
-    ];
-    let records = listed(connection, &select_named(), values)?;
-    match records.iter().find(|record| record.lifecycle != Lifecycle::Open) {
+) -> Result<RecordList, SqliteFault> {
+    let values = vec![named.agent.as_str().to_owned().into(), rows::name_text(named).to_owned().into()];
+    let list = listed(connection, &select_named(), &values, limit)?;
+    match list.records.iter().find(|record| record.lifecycle != Lifecycle::Open) {
         Some(record) => Err(scope::misled(&record.id)),
-        None => Ok(records),
+        None => Ok(list),
     }
 }
 

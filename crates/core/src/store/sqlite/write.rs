@@ -36,13 +36,14 @@ pub(super) enum WriteOperation {
     NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
     StoreAgentAnswer { agent: AgentBuild, answer: String },
     SettleNotification { id: String, sink: String, outcome: DeliveryOutcome },
+    RemoveDamaged { record: RecordId },
 }
 
 impl WriteOperation {
     /// The durability that the commit must have.
     pub(super) fn durability(&self) -> Durability {
         match self {
-            Self::Create { .. } | Self::CreateFrom { .. } => Durability::Machine,
+            Self::Create { .. } | Self::CreateFrom { .. } | Self::RemoveDamaged { .. } => Durability::Machine,
             // A lost import note only means that its file is examined again, and a lost `initialize` response is
             // requested again. A lost outcome means that a notification is delivered twice.
             Self::Lease { .. }
@@ -72,6 +73,7 @@ impl WriteOperation {
         match self {
             Self::Append { changes, .. } => erases(changes),
             Self::AppendBoth { appends, .. } => appends.iter().any(|append| erases(&append.changes)),
+            Self::RemoveDamaged { .. } => true,
             _ => false,
         }
     }
@@ -106,6 +108,10 @@ impl WriteOperation {
             Self::StoreAgentAnswer { agent, answer } => write::keep(connection, agent, answer).map(|()| None),
             Self::SettleNotification { id, sink, outcome } => {
                 notifications::settle(connection, id, sink, outcome).map(|()| None)
+            }
+            Self::RemoveDamaged { record } => {
+                heads.0.remove(record);
+                remove_damaged(connection, record).map(|()| None)
             }
         }
     }
@@ -216,6 +222,26 @@ fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Resu
     let generation = head.generation + 1;
     write_lease(connection, head.standing.key, host, generation)?;
     Ok(Lease { record: record.clone(), generation })
+}
+
+/// Removes every row of a record that cannot be read or continued, without reading them.
+fn remove_damaged(connection: &Connection, record: &RecordId) -> Result<(), SqliteFault> {
+    let read = read::record(connection, record).and_then(|_| RecordHead::read(connection, record));
+    let key = match read {
+        Ok(_) => None,
+        Err(fault) if fault.is_unknown_content() => read::key_of(connection, record)?,
+        Err(fault) => return Err(fault),
+    };
+    let Some(key) = key else { return Err(StoreError::NoRecord(record.clone()).into()) };
+    erase(connection, key)?;
+    for statement in [
+        "DELETE FROM leases WHERE record = ?1",
+        "DELETE FROM lineage WHERE record = ?1",
+        "DELETE FROM records WHERE key = ?1",
+    ] {
+        connection.execute(statement, [key.0])?;
+    }
+    Ok(())
 }
 
 fn append(

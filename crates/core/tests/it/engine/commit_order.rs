@@ -56,6 +56,10 @@ impl Store for GatedStore {
         self.inner.create(record, changes, host)
     }
 
+    fn remove_damaged(&self, record: RecordId) -> StoreFuture<'_, ()> {
+        self.inner.remove_damaged(record)
+    }
+
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
         self.inner.lease(record, host)
     }
