@@ -439,7 +439,7 @@ impl From<HostError> for CliError {
             {
                 Origin::Queue
             }
-            (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
+            (HostError::Refused(_) | HostError::GaveUp { .. } | HostError::Killed, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
         let code = error.code();

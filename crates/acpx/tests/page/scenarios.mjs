@@ -608,6 +608,7 @@ async function refused(world) {
   await tab.waitForSelector(".queue li:has-text('look at it')");
   assert.equal(await stored(tab, "outbox:"), 1);
   await tab.click("a.row:has-text('other')");
+  await tab.waitForSelector(".thread-title:has-text('other')");
   await tab.fill("#prompt", "something else");
   refuse?.();
   await tab.waitForSelector(".toast:has-text('too much')");

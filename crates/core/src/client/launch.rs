@@ -9,14 +9,17 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::HostClient;
@@ -32,6 +35,8 @@ use crate::tools::HOST_VARIABLE;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often to retry while the socket's backlog is full.
 const CONNECT_RETRY: Duration = Duration::from_millis(5);
+/// How often a host that is killed during its start is started again.
+const RESTARTS: usize = 2;
 /// How many bytes of a failing host's output are read.
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
@@ -159,9 +164,19 @@ impl Launcher {
     }
 
     /// Starts a process of a home, and waits until it prints [`READY`]: it listens, or knows that another one does. Its
-    /// stderr goes to a log.
+    /// stderr goes to a log. A process that is killed before that is started again, a few times.
     pub async fn start(&self, paths: &HostPaths, log_file: &Path) -> Result<(), HostError> {
         paths.make_home()?;
+        for _ in 0..RESTARTS {
+            match self.start_process(paths, log_file).await {
+                Err(HostError::Killed) => {}
+                started => return started,
+            }
+        }
+        self.start_process(paths, log_file).await
+    }
+
+    async fn start_process(&self, paths: &HostPaths, log_file: &Path) -> Result<(), HostError> {
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .env_clear()
@@ -177,7 +192,8 @@ impl Launcher {
             .map_err(HostError::NotStarted)?;
         let stdout = child.stdout.take();
         // Reaps the host if it exits before this client. The thread is detached.
-        std::thread::spawn(move || drop(child.wait()));
+        let (exited, exit) = oneshot::channel();
+        std::thread::spawn(move || drop(exited.send(child.wait())));
         let mut output = Vec::new();
         if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
@@ -194,9 +210,15 @@ impl Launcher {
         if let Some(refusal) = HostErrorResponse::of_startup_output(&output) {
             return Err(refusal.into());
         }
-        Err(HostError::GaveUp {
-            output: if output.is_empty() { "it said nothing".to_owned() } else { output },
-        })
+        if !output.is_empty() {
+            return Err(HostError::GaveUp { output });
+        }
+        match exit.await {
+            Ok(Ok(status)) if status.signal() == Some(Signal::KILL.as_raw()) => Err(HostError::Killed),
+            Ok(Ok(status)) => Err(HostError::GaveUp { output: format!("{status}, without a message") }),
+            Ok(Err(source)) => Err(HostError::NotStarted(source)),
+            Err(_) => Err(HostError::GaveUp { output: "it printed nothing".to_owned() }),
+        }
     }
 }
 
@@ -247,5 +269,32 @@ pub async fn any_version(paths: &HostPaths) -> Result<Option<HostClient>, HostEr
     match connect(&info).await? {
         Some(socket) => initialize(socket, paths).await,
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts a host that is killed this often before it is ready; returns the result and the number of starts.
+    async fn start_after_kills(kills: usize) -> (Result<(), HostError>, usize) {
+        let home = tempfile::tempdir().unwrap();
+        let paths = HostPaths::new(home.path().join("home"), None, &home.path().join("run"));
+        let starts = home.path().join("starts");
+        let script = format!("echo >> \"$0\"; [ $(wc -l < \"$0\") -gt {kills} ] && echo ready || kill -9 $$");
+        let launcher = Launcher {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into(), starts.clone().into()],
+            environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        };
+        let result = launcher.start(&paths, &paths.log()).await;
+        (result, std::fs::read_to_string(starts).unwrap().lines().count())
+    }
+
+    #[tokio::test]
+    async fn host_that_is_killed_while_it_starts_is_started_again() {
+        assert!(matches!(start_after_kills(0).await, (Ok(()), 1)));
+        assert!(matches!(start_after_kills(RESTARTS).await, (Ok(()), 3)));
+        assert!(matches!(start_after_kills(usize::MAX >> 1).await, (Err(HostError::Killed), 3)));
     }
 }

@@ -64,6 +64,9 @@ pub enum HostError {
         /// Its output.
         output: String,
     },
+    /// The host was killed while it started.
+    #[error("the host did not start: it was killed")]
+    Killed,
     /// The host did not answer in time.
     #[error("the host in {} does not answer", home.display())]
     Silent {
@@ -115,7 +118,7 @@ impl HostError {
             Self::NoSocketDirectory { .. } | Self::Socket { .. } => ErrorCode::HostSocket,
             Self::Lock { .. } => ErrorCode::HostLock,
             Self::Stranger { .. } => ErrorCode::HostStranger,
-            Self::NotStarted(_) | Self::GaveUp { .. } => ErrorCode::HostNotStarted,
+            Self::NotStarted(_) | Self::GaveUp { .. } | Self::Killed => ErrorCode::HostNotStarted,
             Self::Silent { .. } => ErrorCode::HostSilent,
             Self::Lost => ErrorCode::HostLost,
             Self::Older { .. } => ErrorCode::HostOlder,
@@ -130,7 +133,7 @@ impl HostError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
-            Self::GaveUp { .. } => Some("acpx host log may say more"),
+            Self::GaveUp { .. } | Self::Killed => Some("acpx host log may say more"),
             Self::TooLong { .. } => Some("send it in parts, or name a file that contains it"),
             Self::Refused(refusal) => refusal.hint(),
             _ => self.code().hint(),
