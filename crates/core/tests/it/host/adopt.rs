@@ -28,8 +28,8 @@ fn with_history(bench: &Bench) -> Script {
 }
 
 /// Asks for the first page of the agent's own sessions, of a list that had no record of ours.
-fn their_first() -> Value {
-    json!({ "cursor": json!({ "theirs": "really" }).to_string() })
+fn agent_list_start() -> Value {
+    json!({ "cursor": json!({ "directoryName": "really" }).to_string() })
 }
 
 fn ids(page: &Value) -> Vec<&str> {
@@ -132,7 +132,7 @@ async fn broken_session_list_of_an_agent_does_not_hide_our_records() {
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
     let mut editor = bench.editor(&bench.agent(&without)).await;
-    let rest = editor.call("session/list", their_first()).await.unwrap();
+    let rest = editor.call("session/list", agent_list_start()).await.unwrap();
     assert_eq!(rest, json!({ "sessions": [] }));
 }
 
@@ -386,7 +386,7 @@ async fn session_list_of_a_busy_serial_agent_uses_another_process() {
     let session = editor.open(&bench).await;
     let turn = editor.ask("session/prompt", prompt_params(&session, "work", json!({}))).await;
     super::eventually("the turn runs", || began.exists()).await;
-    let page = editor.call("session/list", their_first()).await.unwrap();
+    let page = editor.call("session/list", agent_list_start()).await.unwrap();
     assert_eq!(ids(&page), ["theirs"]);
     assert_eq!(editor.call("session/delete", json!({ "sessionId": "theirs" })).await, Ok(json!({})));
     std::fs::write(&go, "").unwrap();
@@ -413,7 +413,7 @@ async fn delete_of_a_session_only_the_agent_has_deletes_or_hides_it() {
     let unable = Script::new().initialize(capabilities).serve([("session/list", list)]);
     let mut editor = bench.editor(&bench.agent(&unable)).await;
     assert_eq!(editor.call("session/delete", theirs).await, Ok(kept_by_agent()));
-    let page = editor.call("session/list", their_first()).await.unwrap();
+    let page = editor.call("session/list", agent_list_start()).await.unwrap();
     assert_eq!(ids(&page), Vec::<&str>::new());
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
     assert_eq!(error["code"], -32002);
