@@ -407,6 +407,12 @@ impl Store for MemoryStore {
         Box::pin(async move { self.read(record, |found| found.turns.get(&turn).cloned()) })
     }
 
+    fn first_turn_from(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        Box::pin(async move {
+            self.read(record, |found| found.turns.range(turn..).next().map(|(_, turn)| turn.clone()))
+        })
+    }
+
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
         Box::pin(async move {
             let answers = self.answers.lock();

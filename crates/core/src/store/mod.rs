@@ -276,6 +276,9 @@ pub trait Store: Send + Sync {
     /// The turn with this number.
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
 
+    /// The first turn with this number or a higher one. Numbers can have gaps.
+    fn first_turn_from(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
+
     /// The last stored `initialize` response for this command line.
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>>;
 

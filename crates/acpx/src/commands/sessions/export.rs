@@ -108,10 +108,13 @@ impl Export<'_> {
         .await?;
         let home = std::env::home_dir();
         archive.begin(self.record, home.as_deref(), Timestamp::since_1970(since_1970()), out)?;
-        for turn in 1..=self.record.last_turn.map_or(0, |turn| turn.0) {
-            if let Some(turn) = self.store.turn_numbered(self.record.id.clone(), TurnId(turn)).await? {
-                archive.turn(&turn, out)?;
+        let mut next = TurnId::FIRST;
+        while let Some(turn) = self.store.first_turn_from(self.record.id.clone(), next).await? {
+            if Some(turn.id) > self.record.last_turn {
+                break;
             }
+            next = turn.id.next();
+            archive.turn(&turn, out)?;
         }
         archive.begin_events(out)?;
         self.each_event(|event| archive.event(event, out)).await?;

@@ -456,3 +456,20 @@ fn documents_of_a_session_fold_tool_calls_and_escape_the_agent() {
     assert_eq!(place.processes(), [0; 0]);
     assert_eq!(Path::new(&place.work()).read_dir().unwrap().count(), 1, "nothing but the archive is written");
 }
+
+#[test]
+fn archive_with_a_gap_in_its_turn_numbers_is_exported() {
+    let (first, argv, archive) = exported();
+    first.ok(&["host", "stop"]);
+    let mut whole: Value = serde_json::from_str(&fs::read_to_string(&archive).unwrap()).unwrap();
+    let turns = whole["acpx"]["turns"].as_array_mut().unwrap();
+    let mut last = turns[0].clone();
+    (last["turn"], last["requestId"]) = (json!(1_u64 << 53), json!("last"));
+    turns.push(last);
+    let turns = whole["acpx"]["turns"].clone();
+    let second = other(&argv);
+    fs::write(second.work().join("x.json"), whole.to_string()).unwrap();
+    second.ok(&["sessions", "import", "x.json", "--cwd", ".", "--name", "gap"]);
+    let again: Value = serde_json::from_str(&second.ok(&["scripted", "sessions", "export", "gap"])).unwrap();
+    assert_eq!(again["acpx"]["turns"], turns);
+}

@@ -131,8 +131,10 @@ impl Engine {
             }
             history.events.extend(page.into_iter().filter(|event| Some(event.seq) <= kept.last_seq));
         }
-        for number in 1..=kept.last_turn.map_or(0, |turn| turn.0) {
-            history.turns.extend(store.turn_numbered(kept.id.clone(), TurnId(number)).await?);
+        let mut next = TurnId::FIRST;
+        while let Some(turn) = store.first_turn_from(kept.id.clone(), next).await? {
+            next = turn.id.next();
+            history.turns.push(turn);
         }
         Ok(history)
     }

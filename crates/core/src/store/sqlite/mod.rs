@@ -471,6 +471,10 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::turn_by_number(connection, &record, turn)))
     }
 
+    fn first_turn_from(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        Box::pin(self.read(move |connection| read::first_turn_from(connection, &record, turn)))
+    }
+
     fn agent_answer(&self, command: Vec<String>) -> StoreFuture<'_, Option<AgentAnswer>> {
         Box::pin(self.read(move |connection| write::read(connection, &command)))
     }

@@ -430,11 +430,29 @@ pub(super) fn turn_by_number(
     id: &RecordId,
     turn: TurnId,
 ) -> Result<Option<Turn>, SqliteFault> {
+    turn_where("turn = ?2", connection, id, turn)
+}
+
+/// The first turn with this number or a higher one.
+pub(super) fn first_turn_from(
+    connection: &Connection,
+    id: &RecordId,
+    turn: TurnId,
+) -> Result<Option<Turn>, SqliteFault> {
+    turn_where("turn >= ?2 ORDER BY turn LIMIT 1", connection, id, turn)
+}
+
+fn turn_where(
+    condition: &str,
+    connection: &Connection,
+    id: &RecordId,
+    turn: TurnId,
+) -> Result<Option<Turn>, SqliteFault> {
     let RecordRowState { key, .. } = existing(connection, id)?;
     // No column holds a larger number.
     let Ok(number) = i64::try_from(turn.0) else { return Ok(None) };
     let mut statement = connection
-        .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND turn = ?2", TURN.list))?;
+        .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND {condition}", TURN.list))?;
     let mut found = statement.query(params![key.0, number])?;
     let Some(row) = found.next()? else { return Ok(None) };
     rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)

@@ -178,6 +178,10 @@ impl Store for GatedStore {
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
         self.inner.turn_numbered(record, turn)
     }
+
+    fn first_turn_from(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.first_turn_from(record, turn)
+    }
 }
 
 #[tokio::test]

@@ -65,7 +65,8 @@ impl Side {
                 text(self.store.turn(id(NAMES[name]), request(REQUESTS[named])).await)
             }
             Call::TurnNumbered { name, number } => {
-                text(self.store.turn_numbered(id(NAMES[name]), TurnId(number)).await)
+                let first = text(self.store.first_turn_from(id(NAMES[name]), TurnId(number)).await);
+                text(self.store.turn_numbered(id(NAMES[name]), TurnId(number)).await) + &first
             }
         }
     }

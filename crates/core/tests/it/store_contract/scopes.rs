@@ -403,6 +403,10 @@ pub(super) async fn turn_is_found_by_number_with_its_usage_and_permissions(store
     for (name, number) in [("r", 2), ("r", 0), ("r", u64::MAX), ("other", 3)] {
         assert_eq!(store.turn_numbered(id(name), TurnId(number)).await.unwrap(), None);
     }
+    for (name, number, found) in [("r", 0, true), ("r", 3, true), ("r", 4, false), ("other", 0, false)] {
+        let expected = found.then(|| asking.clone());
+        assert_eq!(store.first_turn_from(id(name), TurnId(number)).await.unwrap(), expected);
+    }
 }
 
 pub(super) async fn records_are_listed_in_creation_order_despite_changes(store: AnyStore) {
