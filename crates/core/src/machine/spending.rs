@@ -3,8 +3,6 @@
 //! The cost of a turn is known while it runs, from the total that the agent reports. Its tokens are known at its end;
 //! until then, the size of the context is the fewest tokens it can have used.
 
-use std::sync::Arc;
-
 use crate::model::{
     CostCounter, Fact, LimitReached, Money, SessionUsage, Spending, Turn, TurnId, TurnLimits,
 };
@@ -21,28 +19,6 @@ pub(super) struct SpendingMeter {
     stopped: Option<(TurnId, u64)>,
     /// The turn whose cost is unknown, because its report was only the start of the count.
     baseline: Option<TurnId>,
-    /// The limits that were reported as impossible to enforce, each once.
-    noted: Vec<LimitKind>,
-}
-
-/// What a limit is set for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum LimitKind {
-    /// The cost in this currency.
-    Cost(Arc<str>),
-    Tokens,
-    /// The cost or the tokens, for a reason that another turn may not have.
-    ThisTurn(&'static str),
-}
-
-impl LimitKind {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Cost(_) => "cost",
-            Self::Tokens => "tokens",
-            Self::ThisTurn(word) => word,
-        }
-    }
 }
 
 /// Why the cost of the first turn of a session that began elsewhere is unknown.
@@ -91,41 +67,35 @@ impl SpendingMeter {
         self.spent.add(turn.cost.as_ref(), tokens);
     }
 
-    /// The limits of an answered turn that were not enforced: those that cannot be, each once, and those of this turn.
-    pub(super) fn unenforced(&mut self, turn: &Turn) -> Vec<Fact> {
+    /// The limits of an answered turn that were not enforced.
+    pub(super) fn unenforced(&self, turn: &Turn) -> Vec<Fact> {
         let limits = &turn.limits.spending;
         let costs = limits.costs().filter_map(|limit| {
-            let kind = || LimitKind::Cost(Arc::clone(&limit.currency));
-            match &turn.cost {
-                None if self.baseline == Some(turn.id) => {
-                    Some((LimitKind::ThisTurn("cost"), FIRST_TOTAL.to_owned()))
-                }
-                None => Some((kind(), "the agent reports no cost".to_owned())),
-                Some(cost) if cost.currency == limit.currency => None,
+            let reason = match &turn.cost {
+                None if self.baseline == Some(turn.id) => FIRST_TOTAL.to_owned(),
+                None => "the agent reports no cost".to_owned(),
+                Some(cost) if cost.currency == limit.currency => return None,
                 Some(Money { currency, .. }) => {
                     let limit = &limit.currency;
-                    let reason =
-                        format!("the agent reports its cost in {currency}, and the limit is in {limit}");
-                    Some((kind(), reason))
+                    format!("the agent reports its cost in {currency}, and the limit is in {limit}")
                 }
-            }
+            };
+            Some(("cost", reason))
         });
         let used = turn.tokens().total();
         let is_unknown = limits.has_tokens() && !self.has_context && used.is_none();
-        let tokens = is_unknown.then(|| (LimitKind::Tokens, "the agent reports no tokens".to_owned()));
+        let tokens = is_unknown.then(|| ("tokens", "the agent reports no tokens".to_owned()));
         let late = limits.turn.tokens.zip(used).filter(|(limit, used)| used > limit).map(|(limit, used)| {
             let reason =
                 format!("the turn used {used} tokens, reported only at its end, and the limit is {limit}");
-            (LimitKind::ThisTurn("tokens"), reason)
+            ("tokens", reason)
         });
-        let mut unenforced: Vec<(LimitKind, String)> = costs.chain(tokens).chain(late).collect();
+        let mut unenforced: Vec<(&str, String)> = costs.chain(tokens).chain(late).collect();
+        // The limits of the turn and of the session have one reason.
         unenforced.dedup();
-        unenforced.retain(|(kind, _)| !self.noted.contains(kind));
-        let lasting = unenforced.iter().map(|(kind, _)| kind.clone());
-        self.noted.extend(lasting.filter(|kind| !matches!(kind, LimitKind::ThisTurn(_))));
-        let fact = |(kind, reason): (LimitKind, String)| Fact::LimitNotEnforced {
+        let fact = |(limit, reason): (&str, String)| Fact::LimitNotEnforced {
             turn: turn.id.0,
-            limit: kind.word().to_owned(),
+            limit: limit.to_owned(),
             reason,
         };
         unenforced.into_iter().map(fact).collect()
