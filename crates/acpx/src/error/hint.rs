@@ -152,6 +152,9 @@ fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
         io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
             Some("choose another path; ACPX_HOME sets the home")
         }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room on its disk, which df -h shows, or choose another path")
+        }
         _ => None,
     }
 }

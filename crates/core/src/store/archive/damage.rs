@@ -73,7 +73,9 @@ impl ImportArchiveError {
     /// The stable code of this error.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotRead { .. } | Self::NotCopied { .. } => ErrorCode::ArchiveNotRead,
+            Self::NotRead { .. } => ErrorCode::ArchiveNotRead,
+            Self::NotCopied { source, .. } if is_full(source) => ErrorCode::StoreFull,
+            Self::NotCopied { .. } => ErrorCode::StoreFailed,
             Self::Invalid { .. } => ErrorCode::InvalidArchive,
             Self::FormatVersion { .. } => ErrorCode::UnsupportedFormatVersion,
             Self::ScopeExists { .. } => ErrorCode::SessionScopeExists,
@@ -86,6 +88,11 @@ impl ImportArchiveError {
     pub fn hint(&self) -> Option<&'static str> {
         self.code().hint()
     }
+}
+
+/// Whether a disk has no room left, or its user may not have more.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<StoreError> for ImportArchiveError {

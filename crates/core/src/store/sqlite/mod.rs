@@ -508,7 +508,7 @@ impl Store for SqliteStore {
             loop {
                 let (reply, has_more) = oneshot::channel();
                 thread.send(WriteRequest::Shrink(reply)).await.ok_or_else(|| self.closed())?;
-                if !has_more.await.map_err(|_| self.closed())? {
+                if !has_more.await.map_err(|_| self.closed())?? {
                     return Ok(());
                 }
             }

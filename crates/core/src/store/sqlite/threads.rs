@@ -109,20 +109,25 @@ impl WriteConnection {
         self.log.store(0, Ordering::Relaxed);
     }
 
-    /// Removes some free pages from the file, except `kept` of them; returns whether there are more. It does not wait for locks, and the
-    /// next commit reports a failure.
-    pub(super) fn free_pages(&mut self, kept: u32) -> bool {
-        let count = |connection: &Connection| -> rusqlite::Result<u32> {
-            connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
-        };
-        let Ok(free) = count(&self.connection) else { return false };
-        if free <= kept || self.connection.busy_timeout(Duration::ZERO).is_err() {
-            return false;
-        }
-        let step = FREE_PAGES_STEP.min(free - kept);
-        let freed = self.vacuum(step);
+    /// Removes some free pages from the file, except `kept` of them; returns whether there are more. It does not wait
+    /// for locks.
+    pub(super) fn free_pages(&mut self, kept: u32) -> Result<bool, StoreError> {
+        let more = self.try_free_pages(kept);
         drop(self.connection.busy_timeout(self.busy_timeout));
-        freed.is_ok() && count(&self.connection).is_ok_and(|left| left < free)
+        more.map_err(|error| sql_error(&Arc::new(error), "free space", &self.path))
+    }
+
+    fn try_free_pages(&self, kept: u32) -> rusqlite::Result<bool> {
+        let count = || -> rusqlite::Result<u32> {
+            self.connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
+        };
+        let free = count()?;
+        if free <= kept {
+            return Ok(false);
+        }
+        self.connection.busy_timeout(Duration::ZERO)?;
+        self.vacuum(FREE_PAGES_STEP.min(free - kept))?;
+        Ok(count()? < free)
     }
 
     fn vacuum(&self, pages: u32) -> rusqlite::Result<()> {

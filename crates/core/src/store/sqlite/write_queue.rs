@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::threads::{FREE_PAGES_KEPT, QUEUE, WriteConnection, WriteResult};
 use super::write::WriteOperation;
+use crate::store::StoreError;
 use crate::sync::Lock;
 
 /// A request to the writer's thread.
@@ -22,7 +23,7 @@ pub(super) enum WriteRequest {
     /// Check whether to checkpoint the log: another thread has written to it.
     CheckLog,
     /// Remove some free pages from the file, and send whether there are more.
-    Shrink(oneshot::Sender<bool>),
+    Shrink(oneshot::Sender<Result<bool, StoreError>>),
 }
 
 /// The caller that waits for the writer's thread. It counts as waiting until this is dropped.
@@ -131,22 +132,23 @@ impl WriteQueue {
     }
 
     /// Removes free pages on request, and the log after the last of them; returns whether there are more.
-    fn shrink_step(&self) -> bool {
+    fn shrink_step(&self) -> Result<bool, StoreError> {
         let mut writer = self.writer.lock();
-        let has_more = writer.free_pages(0);
+        let has_more = writer.free_pages(0)?;
         if !has_more {
             writer.cut_log();
         } else if writer.has_long_log() {
             writer.empty_log();
         }
-        has_more
+        Ok(has_more)
     }
 
-    /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting.
+    /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting. If it fails, the
+    /// next idle period tries again.
     fn shrink_file(&self) {
         while self.waiting.load(Ordering::SeqCst) == 0 {
             let mut writer = self.writer.lock();
-            if !writer.free_pages(FREE_PAGES_KEPT) {
+            if !writer.free_pages(FREE_PAGES_KEPT).unwrap_or(false) {
                 return;
             }
             if writer.has_long_log() {
