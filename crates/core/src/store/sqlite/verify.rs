@@ -111,11 +111,10 @@ pub(super) fn verify(
     Ok(found)
 }
 
-/// Rows of other tables whose record is missing.
+/// Rows of other tables whose record is missing, exchanges that no record continues, and long texts that no row has.
 fn relations(connection: &Connection, found: &mut StoreVerification) -> Result<(), SqliteFault> {
-    let tables = [
+    let relations = [
         ("events", "SELECT count(*) FROM events WHERE key >> 40 NOT IN (SELECT key FROM records)"),
-        ("exchanges", "SELECT count(*) FROM exchanges WHERE key >> 40 NOT IN (SELECT key FROM records)"),
         (
             "exchange_folds",
             "SELECT count(*) FROM exchange_folds WHERE record NOT IN (SELECT key FROM records)",
@@ -124,8 +123,17 @@ fn relations(connection: &Connection, found: &mut StoreVerification) -> Result<(
         ("lineage", "SELECT count(*) FROM lineage WHERE record NOT IN (SELECT key FROM records)"),
         ("notifications", "SELECT count(*) FROM notifications WHERE record NOT IN (SELECT key FROM records)"),
         ("leases", "SELECT count(*) FROM leases WHERE record NOT IN (SELECT key FROM records)"),
+        (
+            "exchanges",
+            "SELECT count(*) FROM exchanges WHERE key >> 40 NOT IN (SELECT record FROM exchange_folds)",
+        ),
+        (
+            "blobs",
+            "SELECT count(*) FROM blobs WHERE hash NOT IN (SELECT blob FROM events WHERE blob IS NOT NULL) \
+             AND hash NOT IN (SELECT prompt_blob FROM turns WHERE prompt_blob IS NOT NULL)",
+        ),
     ];
-    for (table, statement) in tables {
+    for (table, statement) in relations {
         let lost: i64 = connection.query_row(statement, [], |row| row.get(0))?;
         if lost > 0 {
             found.note(None, format!("{lost} rows of {table} belong to no session"));

@@ -101,7 +101,7 @@ async fn damage_in_stored_exchanges_is_detected() {
 }
 
 #[tokio::test]
-async fn verification_reports_the_state_of_exchanges_without_a_record() {
+async fn verification_reports_exchanges_and_blobs_without_a_record() {
     let (_home, path) = place();
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     let Change::Event(first) = event(1, "one") else { unreachable!() };
@@ -111,11 +111,15 @@ async fn verification_reports_the_state_of_exchanges_without_a_record() {
     store.create(record("r"), vec![Change::Event(first), exchanges], host()).await.unwrap();
     drop(store);
     let file = Connection::open(&path).unwrap();
-    file.execute_batch("PRAGMA foreign_keys = OFF; UPDATE exchange_folds SET record = 99").unwrap();
+    let edits = "PRAGMA foreign_keys = OFF; UPDATE exchange_folds SET record = 99; \
+                 INSERT INTO blobs (hash, bytes) VALUES (zeroblob(32), x'78')";
+    file.execute_batch(edits).unwrap();
     agree(&file, &rows::EXCHANGE_FOLD);
     drop(file);
     let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
     let problems = store.verify(std::sync::Arc::default()).await.unwrap().problems;
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(problems, ["1 rows of exchange_folds belong to no session"]);
+    let lost = ["exchange_folds", "exchanges", "blobs"]
+        .map(|table| format!("1 rows of {table} belong to no session"));
+    assert_eq!(problems, lost);
 }
