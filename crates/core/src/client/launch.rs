@@ -285,7 +285,7 @@ mod tests {
         let launcher = Launcher {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), script.into(), starts.clone().into()],
-            environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
         let result = launcher.start(&paths, &paths.log()).await;
         (result, std::fs::read_to_string(starts).unwrap().lines().count())
