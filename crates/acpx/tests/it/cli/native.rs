@@ -2,8 +2,10 @@
 //! failed restore that the transcript shows.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
@@ -295,11 +297,21 @@ fn unreadable_transcript_is_the_cause_of_a_failed_restore() {
 #[cfg(target_os = "linux")]
 #[test]
 fn transcript_that_another_process_holds_is_the_cause_of_a_failed_restore() {
-    let mut held = None;
-    let (hint, place) = cause(|place| held = Some(fs::File::open(transcript(place)).unwrap()));
-    let (pid, path) = (std::process::id(), transcript(&place));
+    // Not this process: a child that another test forks has its files open too, until it executes its program.
+    let mut holder = None;
+    let (hint, place) = cause(|place| {
+        let script = ["-c", r#"exec 3<"$0"; echo; read -r _"#];
+        let mut command = Command::new("/bin/sh");
+        command.args(script).arg(transcript(place)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        holder = Some(child);
+    });
+    let mut holder = holder.unwrap();
+    let (pid, path) = (holder.id(), transcript(&place));
     assert!(hint.contains(&format!("process {pid} has its transcript {} open", path.display())), "{hint}");
-    drop(held);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
 }
 
 #[test]
