@@ -87,8 +87,13 @@ fn next(random: &mut u64) -> u64 {
     rank % (bound % VOCABULARY + 1)
 }
 
+/// A word of lower case letters; every tenth is an identifier in camel case.
 fn word(number: u64) -> String {
-    format!("w{number}x")
+    let letters = |number: u64| -> String {
+        let digits = (0..4).map(|digit| number / 26_u64.pow(digit) % 26);
+        digits.filter_map(|digit| char::from_digit(u32::try_from(digit).ok()? + 10, 36)).collect()
+    };
+    if number.is_multiple_of(10) { format!("{}Name", letters(number)) } else { letters(number) }
 }
 
 /// Reads every file once.

@@ -38,6 +38,7 @@ CREATE TABLE sessions (
     torn INTEGER NOT NULL DEFAULT 0,
     UNIQUE (origin, agent, session, path)
 ) STRICT;
+CREATE INDEX sessions_by_id ON sessions (session);
 
 -- The ACP sessions that a record has had. Their transcripts are not listed beside the record, and a search finds only
 -- the messages in them that are later than the record.

@@ -152,23 +152,23 @@ impl SearchIndex {
 
     /// The shortest beginning of each id that no other session of the index has, of at least eight characters.
     pub fn short_ids(&self, ids: &[&str]) -> Result<Vec<String>, IndexError> {
-        let mut all: Vec<String> = self.run(|connection| {
-            let mut select = connection.prepare_cached("SELECT DISTINCT session FROM sessions")?;
-            select.query_map([], |row| row.get(0))?.collect()
-        })?;
-        all.sort_unstable();
-        let shared = |own: &str, other: &str| {
-            own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count()
-        };
-        let short = |id: &&str| {
+        self.run(|connection| {
             // In order, an id shares the longest beginning with a neighbour.
-            let after = all.partition_point(|other| other.as_str() <= *id);
-            let before = all.partition_point(|other| other.as_str() < *id);
-            let neighbours = [before.checked_sub(1).and_then(|index| all.get(index)), all.get(after)];
-            let longest = neighbours.into_iter().flatten().map(|other| shared(id, other)).max();
-            id.get(..SHORTEST_ID.max(longest.unwrap_or(0) + 1)).unwrap_or(id).to_owned()
-        };
-        Ok(ids.iter().map(short).collect())
+            let mut neighbours = connection.prepare_cached(
+                "SELECT (SELECT max(session) FROM sessions WHERE session < ?1),
+                 (SELECT min(session) FROM sessions WHERE session > ?1)",
+            )?;
+            let mut short = |id: &&str| {
+                let shared =
+                    |other: &String| id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+                neighbours.query_row([id], |row| {
+                    let neighbours: [Option<String>; 2] = [row.get(0)?, row.get(1)?];
+                    let longest = neighbours.iter().flatten().map(shared).max();
+                    Ok(id.get(..SHORTEST_ID.max(longest.unwrap_or(0) + 1)).unwrap_or(id).to_owned())
+                })
+            };
+            ids.iter().map(&mut short).collect()
+        })
     }
 
     /// How many prompts the whole conversation of a record has, and how many tokens its transcripts report.

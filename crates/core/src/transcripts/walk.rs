@@ -1,9 +1,13 @@
 //! Walks the directories of an agent: regular files of this user only, and no link that leads out of the directory.
 
-use std::fs::{self, File, Metadata};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::{SourceStamp, TranscriptProblem, TranscriptSource};
 use crate::model::AcpSessionId;
@@ -11,6 +15,15 @@ use crate::store::open_regular_file;
 
 /// How many entries of a directory tree are looked at.
 const MOST_ENTRIES: usize = 1_000_000;
+/// So many entries of a directory are checked at once.
+const PART: usize = 8_192;
+/// By at most so many threads.
+const THREADS: usize = 4;
+/// A thread has at least so many.
+const THREAD_PART: usize = 512;
+
+/// An entry that may be read, `None` if it is of no use, or why it may not be read.
+type CheckedEntry = Result<Option<WalkEntry>, TranscriptProblem>;
 
 /// A walk through one directory tree, with the problems that it met.
 pub(super) struct Walk {
@@ -104,7 +117,7 @@ impl Walk {
     }
 
     fn entries(&mut self, directory: &Path, is_meant: impl Fn(&WalkEntry) -> bool) -> Vec<WalkEntry> {
-        let listed = match fs::read_dir(directory) {
+        let mut listed = match fs::read_dir(directory) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
@@ -113,60 +126,89 @@ impl Walk {
             }
         };
         let mut found = Vec::new();
-        for entry in listed {
-            if self.left == 0 {
-                self.note(directory, format!("more than {MOST_ENTRIES} files; the rest is left out"));
-                break;
+        while self.left > 0 {
+            let part: Vec<io::Result<DirEntry>> = listed.by_ref().take(PART.min(self.left)).collect();
+            if part.is_empty() {
+                return found;
             }
-            self.left -= 1;
-            match entry {
-                // The kernel looks the name up in the open directory, which is faster than the whole path.
-                Ok(entry) => found.extend(self.entry(entry.path(), entry.metadata()).filter(&is_meant)),
-                Err(error) => self.note(directory, error.to_string()),
+            self.left -= part.len();
+            for checked in self.check_all(directory, &part) {
+                match checked {
+                    Ok(entry) => found.extend(entry.filter(&is_meant)),
+                    Err(problem) => self.problems.push(problem),
+                }
             }
+        }
+        if listed.next().is_some() {
+            self.note(directory, format!("more than {MOST_ENTRIES} files; the rest is left out"));
         }
         found
     }
 
-    /// An entry of this user that a link does not lead out of the directory.
+    /// Checks entries of a directory, many of them in several threads: most of the time is the kernel's.
+    fn check_all<'part>(
+        &self,
+        directory: &Path,
+        entries: &'part [io::Result<DirEntry>],
+    ) -> Vec<CheckedEntry> {
+        let check = |entry: &io::Result<DirEntry>| match entry {
+            // The kernel looks the name up in the open directory, which is faster than the whole path.
+            Ok(entry) => self.check(entry.path(), entry.metadata()),
+            Err(error) => Err(TranscriptProblem::new(directory, error.to_string())),
+        };
+        if entries.len() <= THREAD_PART {
+            return entries.iter().map(check).collect();
+        }
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
+        let size = entries.len().div_ceil(threads).max(THREAD_PART);
+        thread::scope(|scope| {
+            let part = |part: &'part [_]| scope.spawn(move || part.iter().map(check).collect::<Vec<_>>());
+            let running: Vec<_> = entries.chunks(size).map(part).collect();
+            let join = |part: thread::ScopedJoinHandle<'_, _>| {
+                part.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            running.into_iter().flat_map(join).collect()
+        })
+    }
+
     fn entry(&mut self, path: PathBuf, metadata: io::Result<Metadata>) -> Option<WalkEntry> {
-        let name = path.file_name()?.to_str()?.to_owned();
+        self.check(path, metadata).unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            None
+        })
+    }
+
+    /// An entry of this user that a link does not lead out of the directory; `None` if it is gone, or its name is not
+    /// text.
+    fn check(&self, path: PathBuf, metadata: io::Result<Metadata>) -> CheckedEntry {
+        let Some(name) = path.file_name().and_then(OsStr::to_str).map(ToOwned::to_owned) else {
+            return Ok(None);
+        };
+        let problem = |reason: String| Err(TranscriptProblem::new(&path, reason));
         let mut metadata = match metadata {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => {
-                self.note(&path, error.to_string());
-                return None;
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return problem(error.to_string()),
         };
         if metadata.is_symlink() {
             let target = path.canonicalize().and_then(|target| Ok((fs::metadata(&target)?, target)));
             match target {
                 Ok((target, real)) if real.starts_with(&self.root) => metadata = target,
-                Ok(_) => {
-                    self.note(&path, "it is a link that leads out of the agent's directory");
-                    return None;
-                }
-                Err(error) => {
-                    self.note(&path, error.to_string());
-                    return None;
-                }
+                Ok(_) => return problem("it is a link that leads out of the agent's directory".to_owned()),
+                Err(error) => return problem(error.to_string()),
             }
         }
         if metadata.uid() != self.user {
-            self.note(&path, "it belongs to another user");
-            return None;
+            return problem("it belongs to another user".to_owned());
         }
         if !metadata.is_file() && !metadata.is_dir() {
-            self.note(&path, "it is not a regular file");
-            return None;
+            return problem("it is not a regular file".to_owned());
         }
         // The owner's permission decides, because the file is this user's.
         if metadata.mode() & 0o400 == 0 {
-            self.note(&path, "you may not read it");
-            return None;
+            return problem("you may not read it".to_owned());
         }
-        Some(WalkEntry { path, name, is_directory: metadata.is_dir(), stamp: SourceStamp::of(&metadata) })
+        Ok(Some(WalkEntry { path, name, is_directory: metadata.is_dir(), stamp: SourceStamp::of(&metadata) }))
     }
 
     pub(super) fn note(&mut self, path: &Path, reason: impl Into<String>) {
