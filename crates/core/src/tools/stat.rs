@@ -4,8 +4,12 @@
 //! and the last bracket. Nothing is cached.
 #![cfg(target_os = "linux")]
 
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::{fs, io};
+
+/// A line has a short name and 51 numbers of at most 20 digits.
+const LONGEST_LINE: usize = 2_048;
 
 /// One process at the time of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +27,10 @@ pub(super) struct Stat {
 impl Stat {
     /// A process, dead or alive.
     pub(super) fn of(pid: u32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+        let mut line = [0; LONGEST_LINE];
+        // The kernel gives the whole line at once.
+        let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+        Self::parse(line.get(..length)?)
     }
 
     /// All processes. One that exists during the whole call is not missed.
