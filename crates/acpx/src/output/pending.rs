@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use acpx_core::model::{SessionIdentity, Timestamp, narrowest};
+use acpx_core::model::{ClientName, SessionIdentity, Timestamp, narrowest};
 use acpx_core::protocol::{OptionMeta, PendingRequestMeta, ResponderMeta};
 use serde::Serialize;
 
@@ -177,7 +177,8 @@ pub(super) fn subject(question: &PendingRequestMeta) -> String {
 fn responders(clients: &[ResponderMeta]) -> String {
     let words = |client: &ResponderMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
-        client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", agent_text(name)))
+        let name = client.name.as_ref().filter(|name| *name != ClientName::SHELL);
+        name.map_or_else(|| who.to_owned(), |name| format!("{who}, {}", agent_text(name)))
     };
     if clients.is_empty() {
         return "no client is connected".to_owned();

@@ -239,7 +239,7 @@ async function clients(world) {
   for (const view of [tab, second]) {
     await shows(view, "You said: from the shell");
     const who = await view.evaluate(() => [...document.querySelectorAll(".item.user")].find((node) => node.textContent.includes("from the shell")).querySelector(".who").textContent);
-    assert.notEqual(who, "You");
+    assert.equal(who, "Shell");
   }
   // One answers, the other's card goes.
   await prompt(tab, "permission");

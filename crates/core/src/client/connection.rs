@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::wire::{self, InboundStream, Peer, RpcId, WireError};
 
 use crate::home::local_socket::LocalSocket;
+use crate::model::ClientName;
 use crate::protocol::HostError;
 use crate::protocol::host_message;
 use crate::protocol::host_message::HostMessage;
@@ -42,7 +43,14 @@ impl HostClient {
             "elicitation": { "form": {}, "url": {} },
             "_meta": { "acpx": { "errorData": true } },
         });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
+        let info =
+            ClientName { name: ClientName::SHELL.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        let params = json!({
+            "protocolVersion": 1,
+            "clientInfo": info,
+            "clientCapabilities": capabilities,
+            "_meta": meta,
+        });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
             Err(HostError::Lost) => Ok(None),

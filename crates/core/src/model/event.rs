@@ -333,6 +333,16 @@ pub struct ClientName {
     pub version: String,
 }
 
+impl ClientName {
+    /// The name of acpx's own commands.
+    pub const SHELL: &str = "acpx";
+
+    /// The name, unless it is that of acpx's own commands.
+    pub fn unless_shell(&self) -> Option<&str> {
+        Some(&*self.name).filter(|name| *name != Self::SHELL)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

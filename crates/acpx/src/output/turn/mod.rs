@@ -486,11 +486,12 @@ impl MessageTracker {
     }
 }
 
-/// The label of the user's words: their turn and client. The client's own name can neither end the label nor begin
-/// another.
+/// The label of the user's words: their turn, and their client if it is not the shell. The client's own name can
+/// neither end the label nor begin another.
 pub(super) fn user_label(turn: Option<TurnId>, client: Option<&ClientName>) -> String {
     let turn = turn.map(|turn| format!(", turn {}", turn.0)).unwrap_or_default();
-    let name = client.map(|client| on_one_line(&client.name).replace('[', "(").replace(']', ")"));
+    let name = client.and_then(ClientName::unless_shell);
+    let name = name.map(|name| on_one_line(name).replace('[', "(").replace(']', ")"));
     let name = name.filter(|name| !name.trim().is_empty());
     let client = name.map(|name| format!(", {}", ellipsize(&name, NAME_CHARS))).unwrap_or_default();
     format!("[user{turn}{client}] ")

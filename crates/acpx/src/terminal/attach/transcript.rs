@@ -198,7 +198,7 @@ impl ConversationView {
 
     fn prompt(&mut self, turn: Option<TurnId>, words: &str) {
         let client = self.running.as_ref().filter(|(running, _)| Some(*running) == turn);
-        let client = client.and_then(|(_, client)| client.as_ref()).map(|client| on_one_line(&client.name));
+        let client = client.and_then(|(_, client)| client.as_ref()?.unless_shell()).map(on_one_line);
         self.facts.prompts.push(words.to_owned());
         self.push(TranscriptEntry::Prompt { label: client.unwrap_or_default(), text: clean(words) });
     }

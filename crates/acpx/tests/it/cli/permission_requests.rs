@@ -217,7 +217,7 @@ fn permission_request_answered_by_a_second_shell_ignores_later_input() {
         "questionId": id, "acpxRecordId": session["acpxRecordId"], "acpxSessionId": "s1", "name": "work",
         "agent": "scripted", "title": "Edit notes.txt", "kind": "edit", "since": since,
         "cwd": place.work(), "toolCall": edit(),
-        "options": [option("yes", "allow_once"), option("no", "reject_once")], "asked": [{ "isTurns": true }],
+        "options": [option("yes", "allow_once"), option("no", "reject_once")], "asked": [{ "isTurns": true, "name": "acpx" }],
     });
     assert_eq!(pending, json!({ "action": "pending", "questions": [expected] }));
     assert_eq!(place.ok(&["approve", id]), "approved\n");

@@ -5,6 +5,8 @@
 
 /** The name of the page as a client. */
 export const PAGE_CLIENT = "acpx-page";
+/** The name of acpx's own commands. */
+export const SHELL_CLIENT = "acpx";
 /** How long messages are handled before the browser gets a turn. */
 const SLICE_MS = 8;
 const FIRST_DELAY_MS = 250;

@@ -1,6 +1,6 @@
 // Renders the items of a conversation as nodes of the virtual list.
 
-import { PAGE_CLIENT } from "./connection.js";
+import { PAGE_CLIENT, SHELL_CLIENT } from "./connection.js";
 import { append, fill, h, icon, iconButton } from "./dom.js";
 import { copyButton, MarkdownView, sliced } from "./markdown.js";
 import { arrayOf, clock, line, visible } from "./text.js";
@@ -109,10 +109,10 @@ export class ItemView {
   #user(item, element) {
     const text = h("div", { class: "user-text" });
     sliced(text, item.segment?.source ?? "");
-    const fromPage = item.mine || item.client?.name === PAGE_CLIENT;
-    const name = fromPage ? "You" : item.client?.name ? line(item.client.name, 40) : "";
+    const { name = "", version = "" } = item.client ?? {};
+    const own = item.mine || name === PAGE_CLIENT ? "You" : name === SHELL_CLIENT ? "Shell" : name ? "" : "Prompt";
     fill(element,
-      item.first && h("div", { class: "item-head" }, h("h2", { class: "who" }, name || "Prompt"), !fromPage && name && item.client?.version && h("span", { class: "dim" }, line(item.client.version, 20)), this.#actions(item)),
+      item.first && h("div", { class: "item-head" }, h("h2", { class: "who" }, own || line(name, 40)), !own && version && h("span", { class: "dim" }, line(version, 20)), this.#actions(item)),
       text, (item.segment?.images ?? []).map((image) => contentBlock(image)));
   }
 
