@@ -29,7 +29,7 @@ const LOG_PAGES: u32 = 4096;
 /// are still in the system's cache, which is much faster than allocating new ones.
 const FEW_LOG_PAGES: u32 = 256;
 /// This many free pages stay in the file for later writes (1 MiB).
-pub(super) const FREE_PAGES_KEPT: u32 = 256;
+const FREE_PAGES_KEPT: u32 = 256;
 /// This many are freed in one step, which takes some milliseconds.
 const FREE_PAGES_STEP: u32 = 256;
 
@@ -109,12 +109,18 @@ impl WriteConnection {
         self.log.store(0, Ordering::Relaxed);
     }
 
-    /// Removes some free pages from the file, except `kept` of them; returns whether there are more. It does not wait
-    /// for locks.
-    pub(super) fn free_pages(&mut self, kept: u32) -> Result<bool, StoreError> {
-        let more = self.try_free_pages(kept);
+    /// Removes some free pages from the file; returns whether there are more.
+    pub(super) fn free_pages(&mut self) -> Result<bool, StoreError> {
+        self.try_free_pages(0).map_err(|error| sql_error(&Arc::new(error), "free space", &self.path))
+    }
+
+    /// The same, except the pages that are kept for the next writes. It does not wait for locks; if it fails, the next
+    /// idle period tries again.
+    pub(super) fn free_pages_while_idle(&mut self) -> bool {
+        let more =
+            self.connection.busy_timeout(Duration::ZERO).and_then(|()| self.try_free_pages(FREE_PAGES_KEPT));
         drop(self.connection.busy_timeout(self.busy_timeout));
-        more.map_err(|error| sql_error(&Arc::new(error), "free space", &self.path))
+        more.unwrap_or(false)
     }
 
     fn try_free_pages(&self, kept: u32) -> rusqlite::Result<bool> {
@@ -125,7 +131,6 @@ impl WriteConnection {
         if free <= kept {
             return Ok(false);
         }
-        self.connection.busy_timeout(Duration::ZERO)?;
         self.vacuum(FREE_PAGES_STEP.min(free - kept))?;
         Ok(count()? < free)
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::threads::{FREE_PAGES_KEPT, QUEUE, WriteConnection, WriteResult};
+use super::threads::{QUEUE, WriteConnection, WriteResult};
 use super::write::WriteOperation;
 use crate::store::StoreError;
 use crate::sync::Lock;
@@ -134,7 +134,7 @@ impl WriteQueue {
     /// Removes free pages on request, and the log after the last of them; returns whether there are more.
     fn shrink_step(&self) -> Result<bool, StoreError> {
         let mut writer = self.writer.lock();
-        let has_more = writer.free_pages(0)?;
+        let has_more = writer.free_pages()?;
         if !has_more {
             writer.cut_log();
         } else if writer.has_long_log() {
@@ -143,12 +143,11 @@ impl WriteQueue {
         Ok(has_more)
     }
 
-    /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting. If it fails, the
-    /// next idle period tries again.
+    /// Returns free pages of deleted sessions to the disk, a step at a time, until a write is waiting.
     fn shrink_file(&self) {
         while self.waiting.load(Ordering::SeqCst) == 0 {
             let mut writer = self.writer.lock();
-            if !writer.free_pages(FREE_PAGES_KEPT).unwrap_or(false) {
+            if !writer.free_pages_while_idle() {
                 return;
             }
             if writer.has_long_log() {
