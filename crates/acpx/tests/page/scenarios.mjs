@@ -665,10 +665,19 @@ async function too_long(world) {
 
 /** A menu shows the mode that the agent has, also while it has the focus and after a refused choice. */
 async function options(world) {
-  let refuses = true;
+  /** @type {"refuse" | "overtake" | "pass"} */
+  let choice = "refuse";
+  const modes = (/** @type {string} */ currentValue) => [{ configId: "acpx.mode", name: "Mode", category: "mode", type: "select", currentValue, options: ["ask", "code"].map((value) => ({ value, name: value })) }];
   const { tab } = await relayed(world, (message, reply) => {
-    if (!refuses || message.method !== "session/set_config_option") return false;
-    reply({ id: message.id, error: { code: -32603, message: "not now" } });
+    if (choice === "pass" || message.method !== "session/set_config_option") return false;
+    if (choice === "refuse") reply({ id: message.id, error: { code: -32603, message: "not now" } });
+    else {
+      // Another client's choice arrives together with the answer.
+      const { sessionId } = message.params;
+      reply({ id: message.id, result: { configOptions: modes("code") } });
+      reply({ method: "session/update", params: { sessionId, update: { sessionUpdate: "config_option_update", configOptions: modes("ask") } } });
+      reply({ method: "session/update", params: { sessionId, update: { sessionUpdate: "agent_message", messageId: "after", content: [{ type: "text", text: "after the choice" }] } } });
+    }
     return true;
   });
   const mode = ".options select";
@@ -678,7 +687,11 @@ async function options(world) {
   await tab.waitForSelector(".toast:has-text('not now')");
   await isMode("ask");
   assert.ok(await tab.evaluate((mode) => document.activeElement.matches(mode), mode), "the menu keeps the focus");
-  refuses = false;
+  choice = "overtake";
+  await tab.selectOption(mode, "code");
+  await shows(tab, "after the choice");
+  await isMode("ask");
+  choice = "pass";
   await tab.selectOption(mode, "code");
   await world.acpx("demo", "set-mode", "ask");
   await isMode("ask");

@@ -258,10 +258,14 @@ export class Connection {
   #drain() {
     this.#draining = false;
     const end = performance.now() + SLICE_MS;
-    while (this.#next < this.#inbox.length && performance.now() < end) {
+    let isAnswer = false;
+    // What a caller does with its answer comes before the next message.
+    while (this.#next < this.#inbox.length && performance.now() < end && !isAnswer) {
       const text = this.#inbox[this.#next++];
       try {
-        this.#receive(JSON.parse(text));
+        const message = JSON.parse(text);
+        isAnswer = message?.method === undefined;
+        this.#receive(message);
       } catch (error) {
         console.error("a message could not be handled", error);
       }
