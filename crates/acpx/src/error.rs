@@ -226,6 +226,14 @@ pub(crate) enum CliError {
         /// The reason.
         reason: String,
     },
+    /// The store has damage, so its copy is no backup.
+    #[error("the store {} is damaged, so it was not backed up: {problem}", path.display())]
+    DamagedStore {
+        /// The store.
+        path: PathBuf,
+        /// The first damage.
+        problem: String,
+    },
     /// The file that `verify` was given cannot be opened as a store.
     #[error("cannot verify {}: {reason}", path.display())]
     Unverifiable {
@@ -554,6 +562,7 @@ impl CliError {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Remote(error) => error.code.clone(),
+            Self::DamagedStore { .. } => ErrorCode::StoreCorrupt,
             Self::Unverifiable { code, .. } => code.clone(),
             Self::About { error, .. } => error.code(),
             Self::Session(error) => error.code(),

@@ -35,7 +35,7 @@ pub(super) fn run(args: &BackupArgs, output: OutputArgs, config: &LazyConfig) ->
         let copy = copy(&store, &file, &mut console).await?;
         let (verification, bytes) = verified(copy.path(), &mut console).await?;
         if let Some(problem) = verification.problems.first() {
-            return Err(StoreError::Corrupt { path: store, problem: problem.to_string() }.into());
+            return Err(CliError::DamagedStore { path: store, problem: problem.to_string() });
         }
         give_name(copy, &file, args.force)?;
         let (sessions, events) = (verification.records, verification.events);
@@ -52,10 +52,8 @@ fn check_target(file: &Path, store: &Path, force: bool) -> Result<(), CliError> 
         return Err(UsageError::BackupOverStore { path: file.to_owned() }.into());
     }
     match file.symlink_metadata() {
-        Ok(found) if !force && !found.is_dir() => {
-            Err(UsageError::BackupExists { path: file.to_owned() }.into())
-        }
-        // A directory is refused by the write, in the words of the system.
+        Ok(found) if found.is_dir() => Err(not_written(file, Errno::ISDIR.into())),
+        Ok(_) if !force => Err(UsageError::BackupExists { path: file.to_owned() }.into()),
         _ => Ok(()),
     }
 }

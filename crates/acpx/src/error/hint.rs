@@ -72,6 +72,13 @@ impl CliError {
                 "choose the session's directory, with --cwd DIR: its agent may use the files there; nothing was imported"
                     .into(),
             ),
+            Self::DamagedStore { .. } => Some(
+                "acpx verify lists all damage; acpx sessions delete with a session's whole id removes a damaged session"
+                    .into(),
+            ),
+            Self::Unverifiable { code: ErrorCode::StoreCorrupt, .. } => {
+                Some("if acpx backup wrote this file, it is damaged: use another backup".into())
+            }
             Self::Unverifiable { .. } => Some(
                 "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions".into(),
             ),

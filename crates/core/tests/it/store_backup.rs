@@ -68,3 +68,30 @@ async fn copy_to_a_full_disk_fails_and_names_the_copy() {
     let failed = store.copy_to("/dev/full".into(), Arc::default()).await.unwrap_err();
     assert!(failed.to_string().contains("/dev/full"), "{failed}");
 }
+
+#[tokio::test]
+async fn verification_of_a_copy_reports_every_damaged_page() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("acpx.db");
+    let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
+    let lease = store.create(record("r", 1), Vec::new(), host("h")).await.unwrap();
+    let events = (1..=200).map(|seq| Change::Event(event(seq, "x".repeat(500)))).collect();
+    store.append(lease, events, Durability::Process).await.unwrap();
+    let copy = home.path().join("copy.db");
+    std::fs::write(&copy, "").unwrap();
+    store.copy_to(copy.clone(), Arc::default()).await.unwrap();
+    let whole = std::fs::read(&copy).unwrap();
+    let page_size = usize::from(u16::from_be_bytes([whole[16], whole[17]]));
+    let (mut verified, pages) = (0, whole.len() / page_size);
+    for page in 1..pages {
+        let mut bytes = whole.clone();
+        bytes[page * page_size..][..8].fill(0xff);
+        std::fs::write(&copy, bytes).unwrap();
+        // Without its schema, a file is no store.
+        let Ok(copied) = SqliteStore::open_copy(&copy) else { continue };
+        let found = copied.verify(Arc::default()).await.unwrap();
+        assert!(!found.problems.is_empty(), "page {page} of {pages}");
+        verified += 1;
+    }
+    assert!(verified > pages / 2, "{verified} of {pages}");
+}

@@ -128,7 +128,7 @@ async fn store(locator: &HostLocator, report: &mut DoctorReport) -> Result<(), C
             .to_owned();
         return report.say(&Finding::fail("store", format!("{facts}: {}", problems.join("; ")), Some(hint)));
     }
-    let looked = if is_whole { "whole" } else { "whole as far as could be seen in 10 s" };
+    let looked = if is_whole { "pages whole" } else { "pages whole as far as could be seen in 10 s" };
     report.say(&Finding::ok("store", format!("{facts}, {looked}")))
 }
 

@@ -44,6 +44,14 @@ fn backup_has_every_session_and_replaces_a_file_only_by_force() {
         let refused = place.acpx(&["--format", "json", "backup", "--force", &text(&store)]);
         assert_eq!(refused.failure().2, Some(2), "{own}");
     }
+    for arguments in [&["backup"][..], &["backup", "--force"]] {
+        let directory = text(place.work());
+        let refused = place.acpx(&[&["--format", "json"], arguments, &[&directory]].concat());
+        assert_eq!(
+            refused.json()["error"]["message"],
+            format!("cannot write the backup {directory}: Is a directory")
+        );
+    }
     // Neither the copy nor the check has left another file.
     let left: Vec<_> =
         fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -100,6 +108,10 @@ fn damaged_session_is_left_out_of_lists_and_deleted_by_its_id() {
     assert_eq!((listed.json()[0]["acpxRecordId"].as_str(), listed.err), (Some(&*whole), notice.clone()));
     let pruned = place.acpx(&["--format", "json", "sessions", "prune", "--dry-run", "--include-open"]);
     assert_eq!((&pruned.json()["pruned"], pruned.err), (&json!([whole]), notice));
+    let file = text(&place.path_of("copy.db"));
+    let (code, hint, exit) = place.acpx(&["--format", "json", "backup", &file]).failure();
+    let delete = "acpx sessions delete with a session's whole id removes a damaged session";
+    assert_eq!((code.as_str(), hint.contains(delete), exit), ("STORE_CORRUPT", true, Some(1)));
     let mut deleted = place.json(&["sessions", "delete", &damaged]);
     let kept = deleted.as_object_mut().unwrap().remove("keptByAgent").unwrap();
     assert!(kept.as_str().unwrap().contains(" is damaged: "), "{kept}");
@@ -126,6 +138,9 @@ fn verify_names_the_damaged_session_and_exits_with_1() {
     let found = done.json();
     assert_eq!((done.code, &found["ok"]), (Some(1), &json!(false)), "{done:?}");
     assert_eq!(found["problems"][0]["acpxRecordId"], id(&made));
+    damage("DELETE FROM turns WHERE turn = 1");
+    let done = place.acpx(&["verify", &text(&file)]);
+    assert!(done.out.contains("events belong to a turn that is missing"), "{done:?}");
     damage("DELETE FROM records");
     let done = place.acpx(&["verify", &text(&file)]);
     assert_eq!(done.code, Some(1));
@@ -140,13 +155,15 @@ fn verify_names_a_file_that_is_missing_or_no_store() {
     let (words, other) = (place.path_of("words.txt"), place.path_of("other.db"));
     fs::write(&words, "no database at all, but long enough to be read").unwrap();
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-    let hint = "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions";
+    let unopened =
+        "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions";
+    let damaged = "if acpx backup wrote this file, it is damaged: use another backup";
     let directory = text(place.work());
-    for (file, code, reason) in [
-        ("no-such-file", "STORE_NOT_OPENED", "No such file or directory"),
-        (&directory, "STORE_NOT_OPENED", "is a directory"),
-        (&text(&words), "STORE_CORRUPT", "file is not a database"),
-        (&text(&other), "STORE_CORRUPT", "it is not a store of acpx"),
+    for (file, code, reason, hint) in [
+        ("no-such-file", "STORE_NOT_OPENED", "No such file or directory", unopened),
+        (&directory, "STORE_NOT_OPENED", "is a directory", unopened),
+        (&text(&words), "STORE_CORRUPT", "file is not a database", damaged),
+        (&text(&other), "STORE_CORRUPT", "it is not a store of acpx", damaged),
     ] {
         let done = place.acpx(&["--format", "json", "verify", file]);
         assert_eq!(done.failure(), (code.to_owned(), hint.to_owned(), Some(1)), "{file}");

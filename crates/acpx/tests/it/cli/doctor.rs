@@ -44,7 +44,7 @@ fn doctor_reports_a_healthy_home_and_creates_nothing() {
         assert_eq!(level(&found, check), "ok", "{check}: {found:?}");
     }
     let store = detail(&found, "store");
-    assert!(store.contains("format ") && store.ends_with(", whole"), "{store}");
+    assert!(store.contains("format ") && store.ends_with(", pages whole"), "{store}");
     assert!(detail(&found, "host").starts_with("runs, version "), "{found:?}");
     // What can be ended of what agents leave depends on the system, and is said on each.
     let (cleanup, words) =

@@ -355,6 +355,9 @@ pub(super) fn serve_reads(connection: &Connection, mut queue: mpsc::Receiver<Rea
 
 /// Reads in one short transaction, so that two statements see the same state of the file. Unknown content is reported
 /// as damage, unless a newer program has written to the file: then it may be valid.
+///
+/// The transaction is rolled back: there is nothing to commit, and SQLite refuses to commit after it has read a damaged
+/// page, also if the answer is the report of that damage.
 pub(super) fn read_once<T>(
     connection: &Connection,
     path: &Path,
@@ -364,7 +367,7 @@ pub(super) fn read_once<T>(
     let read = |fault: SqliteFault| fault.into_error("read", path);
     let transaction = connection.unchecked_transaction().map_err(|error| read(error.into()))?;
     match query(&transaction) {
-        Ok(answer) => transaction.commit().map(|()| answer).map_err(|error| read(error.into())),
+        Ok(answer) => Ok(answer),
         Err(fault) if fault.is_unknown_content() => match schema::format(&transaction) {
             Ok(found) if found > known => Err(schema::other_format(path, found, known)),
             Ok(_) | Err(_) => Err(read(fault)),

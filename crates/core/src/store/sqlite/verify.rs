@@ -111,7 +111,8 @@ pub(super) fn verify(
     Ok(found)
 }
 
-/// Rows of other tables whose record is missing, exchanges that no record continues, and long texts that no row has.
+/// Rows of other tables whose record is missing, events whose turn is missing, exchanges that no record continues, and
+/// long texts that no row has.
 fn relations(connection: &Connection, found: &mut StoreVerification) -> Result<(), SqliteFault> {
     let relations = [
         ("events", "SELECT count(*) FROM events WHERE key >> 40 NOT IN (SELECT key FROM records)"),
@@ -138,6 +139,15 @@ fn relations(connection: &Connection, found: &mut StoreVerification) -> Result<(
         if lost > 0 {
             found.note(None, format!("{lost} rows of {table} belong to no session"));
         }
+    }
+    let without_turn: i64 = connection.query_row(
+        "SELECT count(*) FROM events WHERE turn IS NOT NULL AND NOT EXISTS \
+         (SELECT 1 FROM turns WHERE turns.record = events.key >> 40 AND turns.turn = events.turn)",
+        [],
+        |row| row.get(0),
+    )?;
+    if without_turn > 0 {
+        found.note(None, format!("{without_turn} events belong to a turn that is missing"));
     }
     Ok(())
 }
