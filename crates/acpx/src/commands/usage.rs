@@ -2,7 +2,7 @@
 
 use acpx_core::host::title;
 use acpx_core::model::{RecordId, Timestamp};
-use acpx_core::store::{Store, UsageGroup, UsageKey, UsageQuery, UsageSum};
+use acpx_core::store::{Store, StoreError, UsageGroup, UsageKey, UsageQuery, UsageSum};
 use acpx_core::wire::since_1970;
 use jiff::ToSpan as _;
 use jiff::civil::Date;
@@ -84,12 +84,17 @@ fn record_of(key: &UsageKey) -> Option<&RecordId> {
     }
 }
 
-/// The title that lists show for the session of a row.
+/// The title that lists show for the session of a row. A damaged session has none, and its turns count.
 async fn title_of(key: &UsageKey, store: &dyn Store) -> Result<Option<String>, CliError> {
     let Some(record) = record_of(key) else { return Ok(None) };
-    match store.record(record.clone()).await? {
-        Some(found) => Ok(title(store, &found).await?),
-        None => Ok(None),
+    let found = match store.record(record.clone()).await {
+        Ok(Some(found)) => title(store, &found).await,
+        Ok(None) => return Ok(None),
+        Err(error) => Err(error),
+    };
+    match found {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        found => Ok(found?),
     }
 }
 

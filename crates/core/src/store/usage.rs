@@ -46,7 +46,7 @@ pub enum UsageKey {
         record: RecordId,
         /// Its agent.
         agent: String,
-        /// Its name, or else its title.
+        /// Its name.
         name: Option<String>,
     },
 }

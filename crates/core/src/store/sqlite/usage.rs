@@ -44,8 +44,7 @@ pub(super) fn usage(
     query: &UsageQuery,
 ) -> Result<BTreeMap<UsageKey, UsageSum>, SqliteFault> {
     let mut records = connection.prepare_cached(
-        "SELECT id, agent_name, program, args, real_cwd, created_at, scope_name, user_title, title \
-         FROM records WHERE key = ?1",
+        "SELECT id, agent_name, program, args, real_cwd, created_at, scope_name FROM records WHERE key = ?1",
     )?;
     let mut figures = connection.prepare_cached(FIGURES)?;
     let millis = |time: Option<Timestamp>, none| time.map_or(none, Timestamp::as_millis);
@@ -118,8 +117,7 @@ impl TurnRecord {
             UsageGroup::Session => {
                 let record = RecordId::new(row.get::<_, String>(0)?);
                 let record = record.map_err(|_| damaged("a record has no id"))?;
-                let name = |column| row.get::<_, Option<String>>(column);
-                let name = [name(6)?, name(7)?, name(8)?].into_iter().flatten().find(|name| !name.is_empty());
+                let name = row.get::<_, Option<String>>(6)?.filter(|name| !name.is_empty());
                 Some(UsageKey::Session { record, agent: agent.label().into_owned(), name })
             }
         };
