@@ -100,6 +100,7 @@ impl ExecTurn<'_> {
         let policy = policy(settings, options)?;
         let submission =
             PromptSubmission::new(blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
+        let submission = limited(submission)?;
         let given = McpServerSet::of_new(settings, options, config)?;
         settings.warn_of_unread_keys(config, console);
         block_on(async {
@@ -174,6 +175,15 @@ async fn host(settings: &CommandSettings) -> Result<(Arc<Host>, OwnEngine), CliE
     let engine = own_engine("exec", settings, store.clone()).await?;
     let version = env!("CARGO_PKG_VERSION");
     Ok((Arc::new(Host::new(Engine::clone(&engine), store, version, ClientTimeouts::default())), engine))
+}
+
+/// Lowers the limits of a program that an agent started to those of the user's own configuration, as a host does.
+fn limited(submission: PromptSubmission) -> Result<PromptSubmission, CliError> {
+    let paths = HostLocator::of_environment()?.paths;
+    match refuse_inside(&paths, "exceed limits of usage") {
+        Ok(()) => Ok(submission),
+        Err(_) => Ok(submission.within(&Config::load(paths.home())?.spending)),
+    }
 }
 
 /// How to start the agent. The model comes before the options, which may depend on it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acpx_core::model::{
     AgentError, ErrorCode, FactError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity,
-    StopReason, Turn, TurnError, TurnLimits, WakeOptions,
+    SpendingLimits, StopReason, Turn, TurnError, TurnLimits, WakeOptions,
 };
 use acpx_core::protocol::meta::{CancelMeta, PromptMeta, TurnMeta, TurnTermsMeta};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,12 @@ impl PromptSubmission {
         let (agent, policy) = (settings.agent.label().into_owned(), policy.clone());
         let limits = settings.limits();
         Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
+    }
+
+    /// Lowers its limits of usage to others.
+    pub(crate) fn within(mut self, limits: &SpendingLimits) -> Self {
+        self.limits.spending = self.limits.spending.within(limits);
+        self
     }
 
     /// An empty prompt, for tests.

@@ -330,7 +330,7 @@ impl SpendingLimits {
 
     /// The lower of each of these limits and others.
     #[must_use]
-    pub(crate) fn within(self, others: &Self) -> Self {
+    pub fn within(self, others: &Self) -> Self {
         Self { turn: self.turn.within(&others.turn), session: self.session.within(&others.session) }
     }
 

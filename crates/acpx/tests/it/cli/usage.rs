@@ -85,6 +85,28 @@ fn usage_of_the_demo_agent_is_reported_without_an_account() {
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["demo", "hello"]);
     assert_eq!(place.ok(&["usage", "--by", "agent"]), "demo\t1\t0\t2\t4\t-\t6\t1\t-\treported\tunknown\n");
+    let row = place.json(&["usage", "--by", "session"])["rows"][0].take();
+    assert_eq!((&row["name"], &row["title"]), (&Value::Null, &json!("hello")));
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux tells what an agent has started")]
+fn exec_of_a_program_that_an_agent_started_keeps_the_users_limits() {
+    let place = Place::new();
+    let script = begun(Script::new())
+        .prompt(|turn| turn.update(reported(10, 5.0, "USD")).expect("session/cancel").end("cancelled"));
+    let argv = place.scripted(&script);
+    let (program, tried) = (env!("CARGO_BIN_EXE_acpx"), place.path_of("tried"));
+    let inside = format!(
+        r#""{program}" --format json --timeout 60 --max-cost 100 scripted exec hi >"{}"; exec "{program}" demo-agent"#,
+        tried.display()
+    );
+    let agents = json!({ "scripted": { "argv": argv }, "inside": { "argv": ["sh", "-c", inside] } });
+    place.configure(&json!({ "maxCost": { "turn": 0.1 }, "agents": agents }).to_string());
+    place.ok(&["inside", "sessions", "new"]);
+    let output = std::fs::read_to_string(&tried).unwrap();
+    let result: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+    assert_eq!(result["error"]["data"]["detailCode"], "COST_LIMIT", "{output}");
 }
 
 #[test]
