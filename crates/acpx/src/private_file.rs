@@ -49,19 +49,21 @@ impl PrivateFile {
     }
 }
 
+// Through the file itself: `NamedTempFile` adds its path to errors too.
 impl Write for PrivateFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.0.as_file_mut().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.as_file_mut().flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::ErrorKind;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -70,7 +72,11 @@ mod tests {
     fn error_of_a_private_file_does_not_have_its_temporary_path() {
         let home = tempfile::tempdir().unwrap();
         let error = PrivateFile::next_to(&home.path().join("missing/file"), ".part-").unwrap_err();
-        assert_eq!((error.kind(), error.raw_os_error().is_some()), (io::ErrorKind::NotFound, true));
+        assert_eq!((error.kind(), error.raw_os_error().is_some()), (ErrorKind::NotFound, true));
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let path = TempPath::try_from_path(home.path().join("file")).unwrap();
+        let error = PrivateFile(NamedTempFile::from_parts(full, path)).write(b"words").unwrap_err();
+        assert_eq!((error.kind(), error.raw_os_error().is_some()), (ErrorKind::StorageFull, true));
     }
 
     #[test]

@@ -107,7 +107,8 @@ fn list(trusted: &TrustedFiles, console: &mut Console<'_>) -> Result<(), CliErro
     let states = files.into_iter().map(|file| {
         let path = Path::new(&file.path);
         let state = match project::read(path, FileOwner::of_process()) {
-            Err(_) => TrustedFileState::Missing,
+            Err(_) if path.try_exists().is_ok_and(|exists| !exists) => TrustedFileState::Missing,
+            Err(_) => TrustedFileState::Refused,
             Ok(bytes) if trusted.state(path, &bytes) == TrustState::Trusted => TrustedFileState::Trusted,
             Ok(_) => TrustedFileState::Changed,
         };

@@ -31,8 +31,10 @@ pub(crate) enum TrustedFileState {
     Trusted,
     /// It has another content, so it is not trusted.
     Changed,
-    /// It cannot be read.
+    /// It is not there.
     Missing,
+    /// It cannot be read, or other users can write it, so it is ignored.
+    Refused,
 }
 
 impl TrustedFileState {
@@ -41,6 +43,7 @@ impl TrustedFileState {
             Self::Trusted => "trusted",
             Self::Changed => "changed",
             Self::Missing => "missing",
+            Self::Refused => "refused",
         }
     }
 }

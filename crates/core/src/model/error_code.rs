@@ -239,8 +239,8 @@ error_codes! {
         => "choose the agent, as in acpx AGENT sessions import FILE; a file cannot name a command to run";
     ArchiveNotRead "ARCHIVE_NOT_READ" Usage => "check the path; an archive is a regular file that you can read";
     ExportNotWritten "EXPORT_NOT_WRITTEN" Runtime
-        => "choose another file, in a directory that you may write to",
-           "choose another file with --output, in a directory that you may write to";
+        => "choose another file, in a directory that you may write to and whose disk has room",
+           "choose another file with --output, in a directory that you may write to and whose disk has room";
     InvalidArchive "INVALID_ARCHIVE" Usage
         => "export the session again, with sessions export of acpx or npm acpx; nothing was imported";
     SessionProviderExists "SESSION_PROVIDER_EXISTS" Usage

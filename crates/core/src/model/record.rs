@@ -41,10 +41,12 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// The user's title, or else the agent's, if it is not blank.
+    /// The user's title, or else the agent's, if it is not blank. Agents and archives may set any, so it is cut.
     pub fn title(&self) -> Option<&str> {
         let titles = [self.user_title.as_deref(), self.title.as_deref()];
-        titles.into_iter().flatten().map(str::trim).find(|title| !title.is_empty())
+        let title = titles.into_iter().flatten().map(str::trim).find(|title| !title.is_empty())?;
+        let end = title.char_indices().nth(SHOWN_TITLE_CHARS).map_or(title.len(), |(end, _)| end);
+        Some(&title[..end])
     }
 }
 
@@ -132,6 +134,8 @@ impl Record {
     }
 }
 
+/// How many characters of a title are shown.
+const SHOWN_TITLE_CHARS: usize = 1000;
 /// The maximum length of a derived title in characters.
 const TITLE_CHARS: usize = 100;
 
@@ -147,6 +151,15 @@ pub fn title_of(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shown_title_is_the_users_and_bounded() {
+        let (title, user_title) = (Some("é".repeat(2 * SHOWN_TITLE_CHARS)), Some(" ".to_owned()));
+        let info = SessionInfo { title, user_title, usage: None };
+        assert_eq!(info.title(), Some("é".repeat(SHOWN_TITLE_CHARS).as_str()));
+        let renamed = SessionInfo { user_title: Some("mine ".to_owned()), ..info };
+        assert_eq!(renamed.title(), Some("mine"));
+    }
 
     #[test]
     fn a_title_is_the_first_line_with_words_and_bounded() {

@@ -103,14 +103,17 @@ fn agent(head: &ArchiveHead, settings: &CommandSettings, config: &Config) -> Res
     Err(mismatch(format!("and not of {}", settings.agent.label())))
 }
 
-/// The directory of the archived session here, if it is below the user's home or the current one.
+/// The directory of the archived session here, if it is below the user's home and not hidden there, or the current one.
 fn directory(head: &ArchiveHead, home: Option<&Path>, current: &Path) -> Option<PathBuf> {
     let archived = Path::new(&head.cwd_relative);
     let path: PathBuf = match home {
         Some(home) => home.join(archived).components().collect(),
         None => archived.components().collect(),
     };
-    let is_below_home = home.is_some_and(|home| path.starts_with(home) && path != home);
+    // Directories such as ~/.ssh are no projects.
+    let is_hidden = |below: &Path| below.iter().any(|part| part.as_encoded_bytes().starts_with(b"."));
+    let below_home = home.and_then(|home| path.strip_prefix(home).ok());
+    let is_below_home = below_home.is_some_and(|below| below != Path::new("") && !is_hidden(below));
     let is_plain = !path.components().any(|part| part == Component::ParentDir);
     (is_plain && (is_below_home || path == current)).then_some(path)
 }
@@ -137,6 +140,8 @@ mod tests {
             ("./work//api/.", Some("/home/ada/work/api")),
             ("/home/ada/work", Some("/home/ada/work")),
             ("/srv/here", Some("/srv/here")),
+            (".ssh", None),
+            ("work/.git/x", None),
             ("", None),
             (".", None),
             ("/", None),

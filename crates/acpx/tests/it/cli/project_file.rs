@@ -71,6 +71,9 @@ fn a_project_agent_starts_only_after_trust_and_not_after_a_change() {
     assert!(changed.err.contains("has changed since it was trusted; not in force: agents;"), "{changed:?}");
     let files = place.json(&["trust", "list"])["files"].clone();
     assert_eq!((&files[0]["path"], &files[0]["state"]), (&json!(file), &json!("changed")));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(place.json(&["trust", "list"])["files"][0]["state"], "refused");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let review = place.ok(&["trust", "--yes"]);
     let lines: Vec<&str> = review.lines().collect();
     let before = format!("- agents.theirs.argv = {argv}");
