@@ -73,7 +73,7 @@ impl SpendingMeter {
         let costs = limits.costs().filter_map(|limit| {
             let reason = match &turn.cost {
                 None if self.baseline == Some(turn.id) => FIRST_TOTAL.to_owned(),
-                None => "the agent reports no cost".to_owned(),
+                None => "the agent reports no cost for this turn".to_owned(),
                 Some(cost) if cost.currency == limit.currency => return None,
                 Some(Money { currency, .. }) => {
                     let limit = &limit.currency;

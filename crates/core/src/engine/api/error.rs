@@ -68,7 +68,7 @@ pub enum SessionError {
     #[error("too many requests wait for the record {0}")]
     QueueFull(RecordId),
     /// As many prompts wait as may.
-    #[error("the record {record} has {limit} prompts that wait, and takes no more")]
+    #[error("the queue of the record {record} is full: at most {limit} prompts may wait")]
     PromptQueueFull {
         /// The record.
         record: RecordId,

@@ -156,7 +156,7 @@ fn first_total_of_an_adopted_session_is_noted_as_unknown_cost() {
     assert_eq!((cost(&effects), noted(&effects)), (Some(0.5), Vec::new()));
     // A later turn without any report is noted with the true reason.
     let effects = feed(&mut machine, [within("r", one_dollar()), answered(None)]);
-    assert_eq!(noted(&effects), ["cost: the agent reports no cost"]);
+    assert_eq!(noted(&effects), ["cost: the agent reports no cost for this turn"]);
 }
 
 /// The limits that were reported as not enforced, with their reasons.
@@ -172,7 +172,7 @@ fn noted(effects: &[Effect]) -> Vec<String> {
 fn limit_that_cannot_be_enforced_is_noted_in_every_turn() {
     let both = SpendingLimits { session: of_session(Some(9.0), Some(9)).session, ..one_dollar() };
     let mut machine = live(ALL);
-    let unknown = ["cost: the agent reports no cost", "tokens: the agent reports no tokens"];
+    let unknown = ["cost: the agent reports no cost for this turn", "tokens: the agent reports no tokens"];
     for request in ["p", "q"] {
         let effects = feed(&mut machine, [within(request, both.clone()), answered(None)]);
         assert_eq!(noted(&effects), unknown);
