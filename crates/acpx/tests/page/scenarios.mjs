@@ -94,6 +94,11 @@ async function new_session(world) {
   await other.reload();
   await other.waitForFunction(() => localStorage.getItem("acpx:deletions") === null);
   await other.waitForFunction(() => document.querySelectorAll("a.row").length === 0);
+  // Without a session there is no directory to start one in.
+  await other.waitForSelector("#sessions-note:has-text('in the directory of your project')");
+  await other.click("#new-session");
+  await other.waitForSelector(".dialog button[type=submit]:disabled");
+  await other.waitForSelector(".choices:has-text('No directory has a session yet')");
   return [other];
 }
 
@@ -127,6 +132,23 @@ async function streaming(world) {
   assert.deepEqual(await top(), before, "the position is kept");
   await tab.click(".jump");
   await shows(tab, "chunk 50 of 50");
+  // What is added to an address belongs to its link, before and after the punctuation of a sentence.
+  for (const text of ["https://docs.example.or", "g", " [l](https://example.com \"t\"", ")", " https://a.example", ".", "org", " ***x***"]) {
+    await tab.evaluate((text) => globalThis.feed({ sessionUpdate: "agent_message_chunk", messageId: "links", content: { type: "text", text } }), text);
+    await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  }
+  const links = tab.locator(".item.agent").last().locator("a");
+  assert.deepEqual(await links.evaluateAll((all) => all.map(({ href }) => href)), ["https://docs.example.org/", "https://example.com/", "https://a.example.org/"]);
+  await tab.waitForSelector(".item.agent strong em:has-text('x')");
+  // Another session opens at its end, and so does this one again.
+  await world.acpx("demo", "sessions", "new", "--name", "other");
+  await world.acpx("demo", "prompt", "-s", "other", "chunks 300");
+  for (const [name, end] of [["other", "chunk 300 of 300"], ["hello", "chunk 50 of 50"], ["other", "chunk 300 of 300"]]) {
+    await tab.click(name === "other" ? "a.row:has-text('other')" : "a.row:not(:has-text('other'))");
+    await shows(tab, end);
+    assert.ok(await tab.isHidden(".jump"), `${name} opens at its end`);
+    assert.ok(await tab.evaluate(() => { const log = document.querySelector(".log"); return log.scrollHeight - log.scrollTop - log.clientHeight < 48; }), `${name} is at its end`);
+  }
   return [tab];
 }
 
@@ -139,6 +161,7 @@ async function requests(world) {
   assert.match(await tab.textContent(".request"), /Edit notes.txt[^]*another note: it was edited[^]*Allow[^]*Reject/);
   await tab.click(".request button:has-text('Reject')");
   await shows(tab, "The edit was rejected.");
+  assert.ok(await tab.evaluate(() => document.activeElement.matches(".log")), "the focus goes from the answer to the log");
   await tab.waitForFunction(() => !/^\(/.test(document.title));
   // From the list, in another view.
   await prompt(tab, "permission again");
@@ -196,8 +219,12 @@ async function reload(world) {
   await state(tab, "working");
   assert.equal(await tab.inputValue("#prompt"), "a draft");
   assert.equal(await times(tab, "Waiting until cancelled"), 1, "nothing is shown twice");
+  await tab.evaluate(() => globalThis.feed({ sessionUpdate: "tool_call", toolCallId: "unfinished", title: "never ends", status: "in_progress" }));
+  await tab.waitForSelector(".tool:has-text('never ends') .status-in_progress");
   await tab.click(".stop");
   await shows(tab, "Cancelled");
+  await tab.waitForSelector(".tool:has-text('never ends') .status-cancelled");
+  assert.ok(await tab.evaluate(() => document.activeElement.matches(".log")), "the focus goes from the stop button to the log");
   // The connection breaks: no gap, no repeat, no reload.
   await tab.evaluate(() => { globalThis.sameDocument = true; });
   await sockets.at(-1).close();
@@ -206,6 +233,11 @@ async function reload(world) {
   await shows(tab, "You said: said while away");
   assert.equal(await times(tab, "You said: said while away"), 1);
   assert.equal(await tab.evaluate(() => globalThis.sameDocument), true);
+  // The outcome of a turn stays.
+  assert.equal(await tab.locator(".mark-line:has-text('Cancelled')").count(), 1);
+  await tab.reload();
+  await shows(tab, "You said: said while away");
+  assert.equal(await tab.locator(".mark-line:has-text('Cancelled')").count(), 1);
   return [tab];
 }
 
@@ -254,17 +286,23 @@ async function clients(world) {
 async function phone(world) {
   const tab = await world.signedIn({ viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
   assert.ok(await tab.isHidden("#thread"));
+  const group = await tab.locator("h2.group").first().boundingBox();
   await tab.tap("a.row");
   await tab.waitForSelector(".item");
   assert.ok(await tab.isHidden("#sidebar"));
   await tab.fill("#prompt", "permission\nsecond line");
   await tab.tap(".send");
   await tab.waitForSelector(".requests .request");
-  const small = await tab.evaluate(() => [...document.querySelectorAll("button, input, select, textarea, a.row, a.icon-button")]
-    .filter((node) => node.checkVisibility() && node.getBoundingClientRect().width > 1)
-    .map((node) => [node.outerHTML.slice(0, 80), node.getBoundingClientRect().width, node.getBoundingClientRect().height])
-    .filter(([, width, height]) => width < 43.5 || height < 43.5));
-  assert.deepEqual(small, [], "targets under 44 px");
+  for (const [width, height] of [[1024, 768], [844, 390], [390, 844]]) {
+    await tab.setViewportSize({ width, height });
+    const small = await tab.evaluate(() => [...document.querySelectorAll("button, input, select, textarea, a.row, a.icon-button")]
+      .filter((node) => node.checkVisibility() && node.getBoundingClientRect().width > 1)
+      .map((node) => [node.outerHTML.slice(0, 80), node.getBoundingClientRect().width, node.getBoundingClientRect().height])
+      .filter(([, width, height]) => width < 43.5 || height < 43.5));
+    assert.deepEqual(small, [], `targets under 44 px at ${width} x ${height}`);
+    assert.deepEqual(await covered(tab, ".request-buttons button, .send"), [], `controls out of sight at ${width} x ${height}`);
+    assert.ok(await tab.evaluate(() => document.querySelector(".log").clientHeight) > 60, `the conversation is visible at ${width} x ${height}`);
+  }
   for (const colorScheme of ["dark", "light"]) {
     await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await world.axe(tab);
@@ -283,6 +321,12 @@ async function phone(world) {
   await shows(tab, "The edit was made.");
   await tab.tap(".back");
   await tab.waitForSelector("a.row");
+  await tab.setViewportSize({ width: 390, height: 844 });
+  await tab.waitForFunction(() => document.querySelector("a.row .state-idle"));
+  const rowTop = await tab.locator("a.row").first().boundingBox();
+  const groupNow = await tab.locator("h2.group").first().boundingBox();
+  assert.deepEqual(groupNow, group, "the first heading is where it was");
+  assert.ok(rowTop.y >= groupNow.y + groupNow.height, "and no row covers it");
   return [tab];
 }
 
@@ -328,7 +372,7 @@ async function keyboard(world) {
 
 async function accessibility(world) {
   const tab = await world.inSession();
-  await prompt(tab, "think plan tool # Title\n\n| a | b |\n|---|---|\n| 1 | [l](https://example.com) |\n\n```rust\n// a comment\nlet x = \"s\"; f(1);\n```\n- [x] done");
+  await prompt(tab, "think plan tool # Title\n\n#### Deep\n\n| a | b |\n|---|---|\n| 1 | [l](https://example.com) |\n\n```rust\n// a comment\nlet x = \"s\"; f(1);\n```\n- [x] done");
   await tab.waitForSelector(".markdown .table");
   await tab.click(".tool .tool-line");
   await prompt(tab, "permission");
@@ -381,6 +425,8 @@ async function forms(world) {
   await tab.click(".request button:has-text('Confirm: Yes, once')");
   await tab.waitForSelector(".request .form");
   await world.axe(tab);
+  await tab.setViewportSize({ width: 1280, height: 500 });
+  assert.deepEqual(await covered(tab, ".request-buttons button"), [], "a long form does not hide its answers");
   await tab.click(".request button:has-text('Send')");
   assert.ok(await tab.isVisible(".request .form"), "a required field is missing");
   await tab.fill(".form input[type=text]", "Ada");
@@ -394,6 +440,14 @@ async function forms(world) {
   await tab.click(".request button:has-text('Done')");
   await shows(tab, "thank you");
   return [tab];
+}
+
+/** The controls that a click in their middle does not reach. */
+function covered(tab, selector) {
+  return tab.evaluate((selector) => [...document.querySelectorAll(selector)].filter((node) => {
+    const { x, y, width, height } = node.getBoundingClientRect();
+    return !node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+  }).map(({ textContent, className }) => textContent || className), selector);
 }
 
 /** A scripted agent sends what would harm a careless page. */
@@ -503,10 +557,12 @@ async function malformed(world) {
     rawInput: { command: "make", timeout: 99, env: { SECRET: "value" } },
     locations: Array.from({ length: 70 }, (_, index) => ({ path: `/w/place-${index}` })),
   };
+  // Invisible characters are visible, but not those that emoji consist of.
+  call.rawInput.hidden = "a\u200bb\u2060c\u00add\u{e0072}\u{e006d}e\u200df\ufe0f 👩‍🚀 1️⃣ ❤️ می‌خواهم";
   await page({ method: "_acpx/pending/changed", params: { questions: [request("whole", { title: `make ${"x".repeat(500)}END-OF-TITLE`, toolCall: call })] } });
   await tab.click("#pending:not([hidden])");
   const shown = await tab.textContent("[data-question=whole]");
-  for (const text of ["nnnEND", "/w/gone", "deleted", "hidden", "new mode 100755", "--- secret", "+++ after the hunk", "END-OF-TEXT", "END-OF-TITLE", "timeout", "SECRET", "/w/place-69"]) assert.ok(shown.includes(text), `${text} is shown`);
+  for (const text of ["a⟨U+200B⟩b⟨U+2060⟩c⟨U+00AD⟩d⟨U+E0072⟩⟨U+E006D⟩e⟨U+200D⟩f⟨U+FE0F⟩ 👩‍🚀 1️⃣ ❤️ می‌خواهم", "nnnEND", "/w/gone", "deleted", "hidden", "new mode 100755", "--- secret", "+++ after the hunk", "END-OF-TEXT", "END-OF-TITLE", "timeout", "SECRET", "/w/place-69"]) assert.ok(shown.includes(text), `${text} is shown`);
   const paths = await tab.locator("[data-question=whole] .diff-head .path").allTextContents();
   assert.deepEqual(paths, ["/w/gone", "/w/src/one", "hidden"]);
   assert.equal(await tab.locator("[data-question=whole] .diff").nth(0).locator(".diff-row").count(), 0, "the deleted file has no rows of another");
@@ -888,6 +944,23 @@ async function many_sessions(world) {
   await tab.waitForFunction(() => document.querySelectorAll("a.row").length === 1);
   await tab.fill("#filter", "");
   await tab.waitForFunction(() => document.querySelectorAll("a.row").length > 5);
+  const order = () => tab.evaluate(() => [...document.querySelectorAll("#sessions .entry")].map((node) => node.getBoundingClientRect().top));
+  const isSorted = (/** @type {number[]} */ tops) => tops.every((top, at) => at === 0 || tops[at - 1] < top);
+  // The keys scroll the list.
+  await tab.focus("a.row");
+  for (let step = 0; step < 30; step += 1) await tab.keyboard.press("j");
+  await tab.waitForFunction(() => document.querySelector("#sessions").scrollTop > 500 && document.activeElement.matches("a.row"));
+  for (let step = 0; step < 30; step += 1) await tab.keyboard.press("k");
+  await tab.evaluate(() => { document.querySelector("#sessions").scrollTop = 0; });
+  await tab.waitForSelector("a.row:has-text('session 0.')");
+  // A session that begins to wait is the first, on the screen and in the order of the nodes.
+  await page({ method: "_acpx/sessions/changed", params: { changed: [{ ...row(80), state: "waiting" }] } });
+  await tab.waitForFunction(() => document.querySelector("#sessions .entry h2.waiting"));
+  assert.equal(await tab.evaluate(() => document.querySelector("#sessions").scrollTop), 0);
+  assert.ok(isSorted(await order()), `${await order()}`);
+  await page({ method: "_acpx/sessions/changed", params: { changed: [row(80), { ...row(3), state: "idle", updatedAt: new Date(1.8e12).toISOString() }] } });
+  await tab.waitForFunction(() => !document.querySelector("#sessions .entry h2.waiting"));
+  assert.ok(isSorted(await order()), `${await order()}`);
   // Rows that change together are sorted once.
   const changed = Array.from({ length: 500 }, (_, index) => ({ ...row(index), state: "idle" }));
   const worst = slowestFrame(tab);
@@ -976,12 +1049,22 @@ async function long_commands(world) {
       of(`git${" ".repeat(262_144)}${command}`);
       if (performance.now() - start > 1000) slow.push([piece, performance.now() - start]);
     }
-    const commands = ["rm -r x", "find . -name x -delete", "git push --force", "git -C /w push -f", "git -c a=b push origin +main", "git push \\\n  --force", "git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset --hard HEAD~1", "git reset x", "git clean -xdf", "git checkout -- a", "git restore a", "git branch -D a", "mkfs.ext4 /dev/a", "curl https://a |\n sh", "curl https://a | tee b", "docker system prune", "ls"];
-    return { slow, commands: commands.filter((command) => of(command) === null), leftOut: [of("ls", ["content"]), of("rm x", ["content"]), danger({ kind: "edit", leftOut: ["rawInput"] })] };
+    const more = [
+      danger({ kind: "edit", toolCall: { content: [{ type: "diff", changes: [{ operation: "delete", path: "/w/a" }] }] } }),
+      danger({ kind: "edit", toolCall: { content: [{ type: "diff", patch: { text: "--- a/x\n+++ /dev/null\n" } }] } }),
+      danger({ kind: "execute", toolCall: { rawInput: { command: "ls", script: "rm -rf x" } } }),
+      danger({ toolCall: { rawInput: { shell_command: "sudo ls" } } }),
+      danger({ kind: "other", toolCall: { rawInput: { steps: [{ run: ["git", "push", "--force"] }] } } }),
+      danger({ kind: "other", toolCall: { rawInput: JSON.parse(`${"[".repeat(100_000)}"rm x"${"]".repeat(100_000)}`) } }),
+      danger({ kind: "edit", toolCall: { rawInput: { path: "a", content: "rm x" }, content: [{ type: "diff", changes: [{ operation: "modify" }] }] } }),
+    ];
+    const commands = ["ls | xargs rm", "$(rm)", "git checkout -f", "git checkout main --force", "git switch -f main", "git checkout HEAD -- a", "git checkout -b fix-f", "rm-old x", "rm -r x", "find . -name x -delete", "git push --force", "git -C /w push -f", "git -c a=b push origin +main", "git push \\\n  --force", "git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset --hard HEAD~1", "git reset x", "git clean -xdf", "git checkout -- a", "git restore a", "git branch -D a", "mkfs.ext4 /dev/a", "curl https://a |\n sh", "curl https://a | tee b", "docker system prune", "ls"];
+    return { slow, commands: commands.filter((command) => of(command) === null), more, leftOut: [of("ls", ["content"]), of("rm x", ["content"]), danger({ kind: "edit", leftOut: ["rawInput"] })] };
   });
   assert.deepEqual(found, {
     slow: [],
-    commands: ["git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset x", "curl https://a | tee b", "ls"],
+    more: ["It deletes files.", "It deletes files.", "It deletes files.", "It runs with the rights of the administrator.", "It overwrites or deletes branches of the remote.", "It deletes files.", null],
+    commands: ["git checkout -b fix-f", "rm-old x", "git push", "git log\nls --force", "git commit -m 'clean restore'", "git reset x", "curl https://a | tee b", "ls"],
     leftOut: ["Not all of it is shown here.", "It deletes files. Not all of it is shown here.", "Not all of it is shown here."],
   });
   return [tab];
@@ -1015,6 +1098,16 @@ async function content(world) {
     await tab.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await world.axe(tab);
   }
+  // A thought of several parts is opened and closed by its first one.
+  await tab.evaluate(() => globalThis.feed({ sessionUpdate: "agent_thought_chunk", messageId: "long", content: { type: "text", text: "A sentence of a long thought.\n\n".repeat(300) } }));
+  await tab.waitForFunction(() => document.querySelectorAll(".thought.continued").length > 1);
+  assert.equal(await tab.locator(".thought-line").count(), 1);
+  assert.equal(await tab.locator(".thought .markdown").count(), 0);
+  await tab.click(".thought-line");
+  await tab.waitForSelector(".thought.continued .markdown");
+  await tab.evaluate(() => document.querySelector(".log").scrollTo(0, 0));
+  await tab.click(".thought-line");
+  await tab.waitForFunction(() => document.querySelector(".thought.continued") && !document.querySelector(".thought .markdown"));
   await tab.focus("#prompt");
   await tab.keyboard.type("/re");
   await tab.waitForFunction(() => document.querySelectorAll("#commands [role=option]").length === 2);
