@@ -50,7 +50,7 @@ export class ItemView {
    */
   render(item, node) {
     const element = node ?? h("div", { class: `item ${item.kind}`, tabindex: "-1" });
-    element.classList.toggle("continued", !item.first && (item.kind === "agent" || item.kind === "user"));
+    element.classList.toggle("continued", item.segment !== undefined && this.parts(item)[0] !== item);
     switch (item.kind) {
       case "user":
         this.#user(item, element);
@@ -83,13 +83,13 @@ export class ItemView {
   }
 
   /**
-   * @param {Item} item
+   * @param {Item[]} parts all parts of the item
    * @param {boolean} open
    */
-  #toggle(item, open) {
-    this.#open.set(`${item.key}/${item.seq}`, open);
-    item.rev += 1;
-    this.changed(item);
+  #toggle(parts, open) {
+    this.#open.set(`${parts[0].key}/${parts[0].seq}`, open);
+    for (const item of parts) item.rev += 1;
+    this.changed(parts[0]);
   }
 
   /** @param {Item} item */
@@ -126,7 +126,6 @@ export class ItemView {
       view = new MarkdownView();
       this.#markdown.set(element, view);
       element.append(view.element);
-      if (item.first) element.append(this.#actions(item));
     }
     const { source, fence, images } = /** @type {import("../types").Segment} */ (item.segment);
     view.update(fence === null ? source : `${fence}\n${source}`, item.last === true);
@@ -136,20 +135,25 @@ export class ItemView {
       element.querySelector(".attachments")?.remove();
       element.append(h("div", { class: "attachments" }, images.map((image) => contentBlock(image))));
     }
+    const actions = element.querySelector(":scope > .item-actions");
+    if (this.parts(item).at(-1) !== item) actions?.remove();
+    else if (!actions) element.append(this.#actions(item));
   }
 
   /**
+   * A long thought has several parts, which its first one opens and closes.
    * @param {Item} item
    * @param {HTMLElement} element
    */
   #thought(item, element) {
-    const open = this.#isOpen(item);
-    const source = item.segment?.source ?? "";
-    fill(element, h("button", { type: "button", class: "thought-line", "aria-expanded": String(open), onclick: () => this.#toggle(item, !open) },
+    const parts = this.parts(item);
+    const open = this.#isOpen(parts[0]);
+    const { source, fence } = /** @type {import("../types").Segment} */ (item.segment);
+    fill(element, item === parts[0] && h("button", { type: "button", class: "thought-line", "aria-expanded": String(open), onclick: () => this.#toggle(parts, !open) },
       icon("think"), h("span", { class: "thought-label" }, "Thought"), !open && h("span", { class: "preview" }, line(source.slice(0, 1_000).replace(/[*_`#]/g, ""), 160)), icon("chevron")));
     if (!open) return;
     const view = new MarkdownView();
-    view.update(source, true);
+    view.update(fence === null ? source : `${fence}\n${source}`, true);
     element.append(view.element);
   }
 
@@ -159,9 +163,10 @@ export class ItemView {
    */
   #tool(item, element) {
     const tool = /** @type {import("../types").ToolCall} */ (item.tool);
-    const open = this.#isOpen(item, tool.kind === "edit" && arrayOf(tool.content).some((part) => part?.type === "diff"));
+    // The request of a pending edit shows the same diff.
+    const open = this.#isOpen(item, tool.kind === "edit" && tool.status !== "pending" && arrayOf(tool.content).some((part) => part?.type === "diff"));
     const focused = element.querySelector(".tool-line") === document.activeElement && document.activeElement !== null;
-    fill(element, toolLine(tool, open, () => this.#toggle(item, !open)), open && toolBody(tool, this.terminal));
+    fill(element, toolLine(tool, open, () => this.#toggle([item], !open)), open && toolBody(tool, this.terminal));
     if (focused) /** @type {HTMLElement} */ (element.querySelector(".tool-line")).focus({ preventScroll: true });
   }
 
