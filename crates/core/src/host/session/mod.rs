@@ -8,6 +8,7 @@ pub(super) mod list;
 pub(super) mod load;
 pub(super) mod mcp_servers;
 pub(super) mod native;
+mod preview;
 pub(super) mod prompt;
 pub(super) mod prune;
 pub(super) mod queue;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::preview;
 use super::title::title;
 use crate::acp::agent::{CallError, ClientLink};
 use crate::acp::{content, prompt_text};
@@ -41,8 +42,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LAST_EVENTS: u64 = 64;
 /// How many events are read at a time, the last ones first.
 const EVENTS_READ: u64 = 16;
-/// How many characters of a message are shown.
-const TEXT: usize = 200;
 
 /// Lists a page of sessions. A subscriber gets every change after that.
 pub(crate) async fn list(
@@ -266,7 +265,7 @@ async fn last_message(
     }
     let Some(turn) = record.last_turn else { return Ok(None) };
     let turn = store.turn_numbered(record.id.clone(), turn).await?;
-    let text = turn.map(|turn| on_one_line(&prompt_text(&turn.prompt), false));
+    let text = turn.map(|turn| preview::on_one_line(&prompt_text(&turn.prompt)));
     Ok(text.filter(|text| !text.is_empty()).map(|text| LastMessageMeta { role: "user", text }))
 }
 
@@ -315,7 +314,8 @@ impl RecordTail {
         }
         let text: String = parts.into_iter().rev().collect();
         let lacks_beginning = !is_whole && earliest > Seq::FIRST.0;
-        let reply = Some(on_one_line(&text, lacks_beginning)).filter(|text| !text.is_empty());
+        let reply = if lacks_beginning { preview::of_message_end(&text) } else { preview::of_message(&text) };
+        let reply = Some(reply).filter(|reply| !reply.is_empty());
         let outcome = match turn {
             Some(LastTurn::Ended(outcome)) => Some(outcome),
             Some(LastTurn::Started) | None => None,
@@ -383,25 +383,5 @@ pub(super) fn part(event: &Event) -> MessagePart {
             Update::Chunk { .. } | Update::Message { .. } | Update::Tool { .. } | Update::ToolContent { .. },
         ) => MessagePart::Boundary,
         _ => MessagePart::Aside,
-    }
-}
-
-/// A text on one line, shortened to its beginning, or to its end if the beginning is missing.
-fn on_one_line(text: &str, lacks_beginning: bool) -> String {
-    // Reading a long text to its end would cost more than its beginning.
-    let longest = TEXT * 8;
-    let text = match text.char_indices().nth(longest) {
-        Some((end, _)) if !lacks_beginning => &text[..end],
-        _ => text,
-    };
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let count = line.chars().count();
-    if lacks_beginning {
-        let kept: String = line.chars().skip(count.saturating_sub(TEXT - 1)).collect();
-        if kept.is_empty() { kept } else { format!("…{kept}") }
-    } else if count > TEXT {
-        line.chars().take(TEXT - 1).chain(['…']).collect()
-    } else {
-        line
     }
 }
