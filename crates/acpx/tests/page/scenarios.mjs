@@ -1103,9 +1103,14 @@ async function content(world) {
   await tab.waitForFunction(() => document.querySelectorAll(".thought.continued").length > 1);
   assert.equal(await tab.locator(".thought-line").count(), 1);
   assert.equal(await tab.locator(".thought .markdown").count(), 0);
+  const place = () => tab.evaluate(() => document.querySelector(".thought-line").getBoundingClientRect().top);
+  const before = await place();
   await tab.click(".thought-line");
+  await tab.waitForSelector(".thought .markdown");
+  assert.equal(await place(), before, "what the user opens stays where it is");
+  await tab.evaluate(() => document.querySelector(".log").scrollBy(0, 3000));
   await tab.waitForSelector(".thought.continued .markdown");
-  await tab.evaluate(() => document.querySelector(".log").scrollTo(0, 0));
+  await tab.evaluate(() => document.querySelector(".log").scrollBy(0, -3000));
   await tab.click(".thought-line");
   await tab.waitForFunction(() => document.querySelector(".thought.continued") && !document.querySelector(".thought .markdown"));
   await tab.focus("#prompt");

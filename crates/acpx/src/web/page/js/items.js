@@ -19,7 +19,7 @@ export class ItemView {
    * @param {import("./tool.js").TerminalLookup} terminal
    * @param {(item: Item) => string} address the address of an item
    * @param {(item: Item) => Item[]} parts all parts of the item's message
-   * @param {(item: Item) => void} changed an item is to be rendered again
+   * @param {(items: Item[]) => void} changed items are to be rendered again, because the user opens or closes them
    */
   constructor(terminal, address, parts, changed) {
     this.terminal = terminal;
@@ -39,6 +39,7 @@ export class ItemView {
       for (let at = 0; at >= 0 && rows < 400; at = source.indexOf("\n", at + 1)) rows += 1;
       return 36 + Math.max(rows, Math.min(source.length, 8_000) / 80) * 23;
     }
+    if (item.kind === "thought" && !item.first) return 0;
     if (item.kind === "plan") return 48 + (item.plan?.length ?? 0) * 26;
     return 42;
   }
@@ -89,7 +90,7 @@ export class ItemView {
   #toggle(parts, open) {
     this.#open.set(`${parts[0].key}/${parts[0].seq}`, open);
     for (const item of parts) item.rev += 1;
-    this.changed(parts[0]);
+    this.changed(parts);
   }
 
   /** @param {Item} item */

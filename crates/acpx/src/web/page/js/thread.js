@@ -72,7 +72,7 @@ export class Thread {
       (id) => this.#conversation.terminals.get(id),
       (item) => `#/s/${encodeURIComponent(this.record ?? "")}/seq/${item.lastSeq}`,
       (item) => this.#conversation.items.filter(({ key }) => key === item.key),
-      () => this.#list.invalidate(),
+      (items) => this.#list.keep(items),
     );
     this.#cards = new RequestCards(host.requests, () => host.scope() !== "read", host.toast, false);
     this.#composer = new Composer({

@@ -99,6 +99,26 @@ export class VirtualList {
   }
 
   /**
+   * Renders items that the user opens or closes. The first one stays where it is.
+   * @param {T[]} items
+   */
+  keep(items) {
+    const first = this.#source.items().indexOf(items[0]);
+    this.#setFollow(false);
+    this.#anchor = { item: items[0], offset: this.#scroller.scrollTop - this.#offsets[first] };
+    this.#layout();
+    for (const item of items) {
+      const node = this.nodeOf(item);
+      if (node) this.#heights.set(item, node.offsetHeight);
+      else this.#heights.delete(item);
+    }
+    this.#valid = Math.min(this.#valid, first);
+    this.#layout();
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    this.#setFollow(scrollHeight - scrollTop - clientHeight <= 1);
+  }
+
+  /**
    * Scrolls as little as needed for an item to be visible, in a list of known heights.
    * @param {number} index
    */
