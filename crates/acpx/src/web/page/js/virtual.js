@@ -145,7 +145,9 @@ export class VirtualList {
     this.#mounted.clear();
     this.#anchor = null;
     this.#setFollow(follow);
+    // The event of this position comes later, and is no scrolling of the user.
     this.#scroller.scrollTop = 0;
+    this.#written = this.#top = 0;
     this.invalidate();
   }
 
