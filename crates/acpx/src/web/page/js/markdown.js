@@ -417,7 +417,8 @@ export function picture(mime, data, label) {
   return h("img", { src: source, alt: label, class: "picture", loading: "lazy" });
 }
 
-const PLAIN_GROWTH = /^[\p{L}\p{N} .,;'"()-]+$/u;
+/** Text that changes nothing before it. A bracket may complete a link. */
+const PLAIN_GROWTH = /^[\p{L}\p{N} .,;'"(-]+$/u;
 
 /** A Markdown text that grows: blocks that did not change keep their nodes. */
 export class MarkdownView {
@@ -461,6 +462,9 @@ export class MarkdownView {
     } else {
       const end = last.node.lastChild;
       if (block.type !== "paragraph" || block.source.length > FIRST_SLICE || !PLAIN_GROWTH.test(added) || !(end instanceof Text)) return false;
+      // What is added to an address belongs to its link.
+      const word = last.source.split(/\s/).at(-1);
+      if (word && !PLAIN_GROWTH.test(word)) return false;
       end.appendData(added);
     }
     last.source = block.source;
