@@ -18,12 +18,13 @@ const GIT = String.raw`\bgit\s+(?:-[cC]\s+[^\s-]\S{0,300}\s+|-\S{1,300}\s+){0,8}
  * @type {[RegExp[], string][]}
  */
 const DESTRUCTIVE = [
-  [[/\b(?:rm|rmdir|unlink|shred)\s/], "It deletes files."],
+  [[/\b(?:rm|rmdir|unlink|shred)(?=[\s;&|)'"`]|$)/], "It deletes files."],
   [[/\bfind\b/, /\s-(?:delete|exec)\b/], "It may delete files."],
   [[new RegExp(`${GIT}push\\b`), /--force|--delete|--mirror|\s-\w*[fd]|\s\+/], "It overwrites or deletes branches of the remote."],
   [[new RegExp(`${GIT}reset\\b`), /--hard/], "It discards changes or commits."],
   [[new RegExp(`${GIT}clean\\b`), /-\w*[fdx]/], "It discards changes or commits."],
   [[new RegExp(`${GIT}branch\\b`), /-D/], "It discards changes or commits."],
+  [[new RegExp(`${GIT}(?:checkout|switch)\\b`), /\s(?:-\w*f\b|--force\b|--discard-changes\b|--\s)/], "It discards changes or commits."],
   [[new RegExp(`${GIT}(?:checkout\\s+(?:--\\s|\\.)|restore\\b|stash\\s+(?:drop|clear)|filter-branch|reflog\\s+expire)`)], "It discards changes or commits."],
   [[/\b(?:dd|mkfs(?:\.\w{1,20})?|fdisk|parted|wipefs)\s/], "It writes to a disk."],
   [[/\b(?:shutdown|reboot|halt|poweroff)\b/], "It stops the machine."],
@@ -61,14 +62,51 @@ export function requestTitle(request) {
 }
 
 /**
+ * All texts in a value; those of an array are one text.
+ * @param {any} value
+ * @returns {string[]}
+ */
+function texts(value) {
+  const found = [], left = [value];
+  // A recursion would be as deep as the value, which is an agent's.
+  while (left.length > 0) {
+    const next = left.pop();
+    if (typeof next === "string") found.push(next);
+    if (typeof next !== "object" || next === null) continue;
+    const members = Object.values(next);
+    const isText = (/** @type {any} */ member) => Array.isArray(next) && typeof member === "string";
+    found.push(members.filter(isText).join(" "));
+    for (const member of members) if (!isText(member)) left.push(member);
+  }
+  return found;
+}
+
+/**
+ * The texts of a request that may be commands. The input of an edit has contents of files.
+ * @param {PendingRequest} request
+ */
+function commands({ toolCall, kind, title }) {
+  const command = commandOf(toolCall) || (kind === "execute" ? String(title ?? "") : "");
+  return kind === "edit" ? [command] : [command, ...texts(toolCall?.rawInput)];
+}
+
+/**
+ * Whether a content of a call deletes a file.
+ * @param {any} content
+ */
+function deletesFile(content) {
+  return content?.type === "diff" && (arrayOf(content.changes).some((change) => change?.operation === "delete") || /^(?:deleted file mode |\+\+\+ \/dev\/null)/m.test(String(content.patch?.text ?? "")));
+}
+
+/**
  * What a second question says before an approval, or null if one question is enough.
  * @param {PendingRequest} request
  */
 export function danger(request) {
-  const command = commandOf(request.toolCall) || (request.kind === "execute" ? String(request.title ?? "") : "");
   // A line that ends with a backslash or a pipe continues.
-  const lines = command.replace(/\\\r?\n/g, " ").replace(/\|\s*\n/g, "| ").split("\n");
-  const destroys = request.kind === "delete" ? "It deletes files." : DESTRUCTIVE.find(([patterns]) => lines.some((line) => follow(line, patterns)))?.[1];
+  const lines = commands(request).flatMap((command) => command.replace(/\\\r?\n/g, " ").replace(/\|\s*\n/g, "| ").split("\n"));
+  const deletes = request.kind === "delete" || arrayOf(request.toolCall?.content).some(deletesFile);
+  const destroys = deletes ? "It deletes files." : DESTRUCTIVE.find(([patterns]) => lines.some((line) => follow(line, patterns)))?.[1];
   const hides = arrayOf(request.leftOut).length > 0 && "Not all of it is shown here.";
   return [destroys, hides].filter(Boolean).join(" ") || null;
 }
