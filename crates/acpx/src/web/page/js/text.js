@@ -1,10 +1,14 @@
 // Turns text of agents and clients into text that is safe and pleasant to show.
 
-/** Characters that change the direction of the text around them, and control characters other than tab and line ends. */
-const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ufeff]/g;
+/**
+ * Control characters other than tab and line ends, and characters that are invisible or change the direction of the text
+ * around them. Joiners and variation selectors belong to emoji and to letters of some languages: they count only
+ * behind ASCII, and not in keycaps.
+ */
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028\u2029\ufff9-\ufffb]|(?![\u200c\u200d\ufe00-\ufe0f])\p{Default_Ignorable_Code_Point}|(?<![^\u0000-\u007f])[\u200c\u200d\ufe00-\ufe0f](?!\u20e3)/gu;
 
 /**
- * Control characters as visible escapes, so that no text is shown in another order than it has. An agent may send
+ * Hidden characters as visible escapes, so that no text is shown in another order than it has. An agent may send
  * anything where a text belongs.
  * @param {unknown} text
  */
