@@ -221,11 +221,9 @@ async function reload(world) {
   await state(tab, "working");
   assert.equal(await tab.inputValue("#prompt"), "a draft");
   assert.equal(await times(tab, "Waiting until cancelled"), 1, "nothing is shown twice");
-  await tab.evaluate(() => globalThis.feed({ sessionUpdate: "tool_call", toolCallId: "unfinished", title: "never ends", status: "in_progress" }));
-  await tab.waitForSelector(".tool:has-text('never ends') .status-in_progress");
   await tab.click(".stop");
   await shows(tab, "Cancelled");
-  await tab.waitForSelector(".tool:has-text('never ends') .status-cancelled");
+  await tab.waitForSelector(".stop", { state: "hidden" });
   assert.ok(await tab.evaluate(() => document.activeElement.matches(".log")), "the focus goes from the stop button to the log");
   // The connection breaks: no gap, no repeat, no reload.
   await tab.evaluate(() => { globalThis.sameDocument = true; });
@@ -356,8 +354,11 @@ async function keyboard(world) {
   await tab.keyboard.type("wait");
   await key("Enter");
   await shows(tab, "Waiting until cancelled");
+  await tab.evaluate(() => globalThis.feed({ sessionUpdate: "tool_call", toolCallId: "unfinished", title: "never ends", status: "in_progress" }));
+  await tab.waitForSelector(".tool:has-text('never ends') .status-in_progress");
   await key("Control+.");
   await shows(tab, "Cancelled");
+  await tab.waitForSelector(".tool:has-text('never ends') .status-cancelled");
   await key("Escape");
   await key("?");
   await tab.waitForSelector("dialog[open] .keys");

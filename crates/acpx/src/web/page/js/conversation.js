@@ -408,6 +408,12 @@ export class Conversation {
     this.running = null;
     const last = this.items[this.items.length - 1];
     if (last) this.#finish(last);
+    // An agent that was stopped or has died says nothing more of its calls. One that lists work in the background may.
+    for (const item of arrayOf(update.background).length > 0 ? [] : this.items) {
+      if (!item.tool || FINISHED.includes(item.tool.status ?? "")) continue;
+      item.tool.status = "cancelled";
+      item.rev += 1;
+    }
     const stop = STOPS[update.stopReason];
     if (!stop || !(ran || meta.seq > 0)) return;
     const error = update.error;
