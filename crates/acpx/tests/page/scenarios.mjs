@@ -757,6 +757,18 @@ async function options(world) {
   await tab.selectOption(mode, "code");
   await tab.reload();
   await isMode("code");
+  // The mode is known, and can be chosen, while the agent does not run.
+  await world.acpx("host", "restart");
+  await state(tab, "parked");
+  await tab.reload();
+  await isMode("code");
+  await state(tab, "parked");
+  const other = await world.inSession();
+  await other.waitForSelector(".composer :text('Mode and model: once the agent runs')");
+  await tab.selectOption(mode, "ask");
+  await state(tab, "idle");
+  await other.close();
+  await isMode("ask");
   return [tab];
 }
 

@@ -45,6 +45,7 @@ export class Composer {
   /** @type {ConfigOption[]} */ #known = [];
   /** The options that have controls, without their values. */ #shape = "[]";
   /** @type {Map<string, HTMLSelectElement | HTMLInputElement>} */ #controls = new Map();
+  #unknown = h("span", { class: "dim", hidden: true }, "Mode and model: once the agent runs");
   #send = h("button", { type: "submit", class: "send", "aria-label": "Send" }, icon("send"));
   #stop = h("button", { type: "button", class: "stop", "aria-label": "Stop the turn", title: "Stop the turn (Ctrl .)", hidden: true, onclick: () => this.host.cancel() }, icon("stop"), h("span", null, "Stop"));
   element;
@@ -55,7 +56,7 @@ export class Composer {
     this.element = h("form", { class: "composer", "aria-label": "Composer", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); this.#submit(); } },
       this.#queue,
       h("div", { class: "composer-box" }, this.#list, this.#attached, this.#text,
-        h("div", { class: "composer-foot" }, iconButton("attach", "Attach files", () => this.#files.click()), this.#files, this.#options, this.#stop, this.#send)));
+        h("div", { class: "composer-foot" }, iconButton("attach", "Attach files", () => this.#files.click()), this.#files, this.#unknown, this.#options, this.#stop, this.#send)));
     for (const kind of ["dragenter", "dragover"]) this.element.addEventListener(kind, (event) => { event.preventDefault(); this.element.classList.add("dropping"); });
     for (const kind of ["dragleave", "drop"]) this.element.addEventListener(kind, () => this.element.classList.remove("dropping"));
     this.element.addEventListener("drop", (event) => { event.preventDefault(); this.attach([...(event.dataTransfer?.files ?? [])]); });
@@ -179,6 +180,11 @@ export class Composer {
       return;
     }
     event.preventDefault();
+  }
+
+  /** Says why there are no options. @param {boolean} unknown whether the agent has to run before they are known */
+  setUnknown(unknown) {
+    this.#unknown.hidden = !unknown;
   }
 
   /** @param {Command[]} commands */

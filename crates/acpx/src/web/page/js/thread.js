@@ -22,6 +22,8 @@ const OUTPUT_BYTES = 65_536;
 const UNKNOWN = -32002;
 /** The conversation is trimmed after this many updates, while its end is on the screen. */
 const TRIM_AFTER = 500;
+/** Of how many sessions the browser keeps the options and commands. */
+const KEPT_OFFERS = 20;
 /** How many pages of the history a link to a message may need. */
 const MOST_PAGES = 200;
 
@@ -52,6 +54,7 @@ export class Thread {
   /** @type {ReturnType<typeof setInterval> | undefined} */ #clock;
   #frame = 0;
   #shownOptions = /** @type {any} */ (null);
+  #keptCommands = /** @type {any} */ (null);
   #title = h("h1", { class: "thread-title", tabindex: "-1" });
   #sub = h("p", { class: "thread-sub" });
   #log = h("div", { class: "log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" });
@@ -248,6 +251,10 @@ export class Thread {
     this.#showProblem("");
     if (answer.configOptions?.length) conversation.options = answer.configOptions;
     if (answer.availableCommands?.length) conversation.commands = answer.availableCommands;
+    // An agent that does not run offers nothing.
+    const kept = stored("offers")?.[row.acpxRecordId];
+    if (conversation.options.length === 0) conversation.options = kept?.options ?? [];
+    if (conversation.commands.length === 0) conversation.commands = kept?.commands ?? [];
     this.host.outbox.flush(row.acpxRecordId);
     this.#readQueue();
     this.update();
@@ -346,7 +353,7 @@ export class Thread {
   render() {
     const row = this.row;
     if (!this.record) return;
-    const { usage, items, options, running } = this.#conversation;
+    const { usage, items, options, commands, running } = this.#conversation;
     const title = line(titleOf(row), 120);
     if (this.#title.textContent !== title) this.#title.textContent = title;
     const state = this.#state();
@@ -361,7 +368,10 @@ export class Thread {
     this.#log.setAttribute("aria-busy", String(state === "working"));
     this.#composer.element.hidden = this.host.scope() !== "full";
     this.#composer.setBusy(state === "working" || state === "waiting");
-    this.#composer.setCommands(this.#conversation.commands);
+    this.#composer.setCommands(commands);
+    this.#composer.setUnknown(this.#attached && state === "parked" && options.length === 0);
+    if (row && this.#attached && (this.#shownOptions !== options || this.#keptCommands !== commands) && options.length + commands.length > 0) this.#keepOffer(row.acpxRecordId);
+    this.#keptCommands = commands;
     if (this.#shownOptions !== options) {
       this.#shownOptions = options;
       this.#composer.setOptions(options);
@@ -370,6 +380,13 @@ export class Thread {
     this.#showQueue();
     this.#cards.show(this.#requests, this.host.requests.of(this.record));
     this.#showStatus(state === "working" && running ? running.since : null);
+  }
+
+  /** Keeps what the agent of a session offers, for when it does not run. @param {string} record */
+  #keepOffer(record) {
+    const { options, commands } = this.#conversation;
+    const { [record]: _, ...others } = stored("offers") ?? {};
+    store("offers", Object.fromEntries([...Object.entries(others).slice(1 - KEPT_OFFERS), [record, { options, commands }]]));
   }
 
   #state() {
