@@ -18,6 +18,7 @@ const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
  * @typedef {object} ComposerHost
  * @property {(blocks: any[], text: string) => void} send
  * @property {() => void} cancel
+ * @property {() => void} stopped the turn is over and the stop button had the focus
  * @property {(option: ConfigOption, value: any) => void} choose
  * @property {(text: string) => void} toast
  * @property {(prompt: import("../types").QueuedPrompt) => void} edit
@@ -144,7 +145,9 @@ export class Composer {
   setBusy(busy) {
     if (busy === this.#busy) return;
     this.#busy = busy;
+    const focused = this.#stop.contains(document.activeElement);
     this.#stop.hidden = !busy;
+    if (focused) this.host.stopped();
     this.#send.setAttribute("aria-label", busy ? "Queue" : "Send");
     this.#send.title = busy ? "Queue behind the running turn" : "Send";
     this.#text.placeholder = busy ? "Queue a prompt" : "Write a prompt";

@@ -189,14 +189,17 @@ export class RequestCards {
   }
 
   /**
-   * Shows the cards of these requests in an element.
+   * Shows the cards of these requests in an element. The focus of a removed card goes to the first one.
    * @param {HTMLElement} parent
    * @param {PendingRequest[]} requests
+   * @returns {boolean} whether the focus was in a removed card and none is left
    */
   show(parent, requests) {
     const ids = new Set(requests.map(({ questionId }) => questionId));
+    let focused = false;
     for (const [id, card] of this.#cards) {
       if (ids.has(id)) continue;
+      focused ||= card.contains(document.activeElement);
       card.remove();
       this.#cards.delete(id);
     }
@@ -208,6 +211,9 @@ export class RequestCards {
       }
       if (parent.children[index] !== card) parent.insertBefore(card, parent.children[index] ?? null);
     });
+    const first = parent.firstElementChild;
+    if (focused && first instanceof HTMLElement) first.focus();
+    return focused && first === null;
   }
 
   /**
@@ -246,6 +252,8 @@ export class RequestCards {
         h("span", null, `${line(request.agent, 60)} in ${shortPath(request.cwd)}`)),
       shortTitle !== visible(title) && outputBlock(title, true), body, problem, buttons);
     const send = async (/** @type {{ approve: boolean, optionId?: string, content?: any }} */ answer) => {
+      // A disabled button loses the focus.
+      if (buttons.contains(document.activeElement)) card.focus({ preventScroll: true });
       for (const button of buttons.querySelectorAll("button")) button.disabled = true;
       problem.textContent = "";
       try {

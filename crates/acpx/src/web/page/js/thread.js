@@ -81,6 +81,7 @@ export class Thread {
     this.#composer = new Composer({
       send: (blocks, text) => this.#send(blocks, text),
       cancel: () => this.cancel(),
+      stopped: () => this.focusLog(),
       choose: (option, value) => this.#choose(option, value),
       toast: host.toast,
       edit: (prompt) => this.#dropQueued(prompt, true),
@@ -378,7 +379,7 @@ export class Thread {
       if (row && options.length) store("options", { ...(stored("options") ?? {}), [row.agent]: choosable(options) });
     }
     this.#showQueue();
-    this.#cards.show(this.#requests, this.host.requests.of(this.record));
+    if (this.#cards.show(this.#requests, this.host.requests.of(this.record))) this.focusLog();
     this.#showStatus(state === "working" && running ? running.since : null);
   }
 
