@@ -13,7 +13,7 @@ use super::entities::{MessageContinuation, client_id_json};
 use super::line::{SessionStateKind, UpdateKind, UpdateLine};
 use super::notice::Notice;
 use super::outgoing::{LineRewrite, PromptOrigin, SessionIds, UpdateMeta, notification, notifications};
-use super::state::SessionState;
+use super::state::{SessionState, turn_state};
 use crate::acp::agent::ClientFacts;
 use crate::acp::children::ChildSessions;
 use crate::acp::client::SessionOffer;
@@ -320,6 +320,15 @@ impl RecordRenderer {
             Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.running.echo.over(),
             _ => PromptResolution::default(),
         }
+    }
+
+    /// The version 2 update for the running turn's end by this fact, unless the agent has finished the turn.
+    pub(super) fn outcome(&self, event: &Event) -> Option<Box<str>> {
+        let origin = self.running.origin.as_ref().filter(|_| self.has_states())?;
+        let fact = Fact::from_body(&event.body)?;
+        let Fact::TurnEnded { turn, stop_reason, .. } = &fact else { return None };
+        let is_finished = stop_reason.as_deref() == Some("end_turn");
+        (*turn == origin.turn && !is_finished).then(|| turn_state(&fact, &origin.request_id)).flatten()
     }
 
     /// Takes a request to the agent; returns it if it is a prompt to render at once. A version 2 agent may reject the

@@ -46,6 +46,8 @@ pub(crate) struct ReplayRenderer {
     info: Option<RawObject<'static>>,
     /// The messages with ids of the agent that have begun.
     begun: HashSet<(LineageIndex, MessageKind, Box<str>)>,
+    /// Whether a state update follows each turn that the agent has not finished.
+    has_outcomes: bool,
     run: Option<Run>,
     out: Vec<String>,
 }
@@ -59,7 +61,27 @@ impl ReplayRenderer {
         let (tools, line_by_line, begun) = (HashMap::new(), HashSet::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
         let bounded = bounds.tool_output_bytes.map(OutputTrimmer::to);
-        Self { rendering, index, bounds, bounded, from, tools, line_by_line, info, begun, run, out }
+        let has_outcomes = false;
+        Self {
+            rendering,
+            index,
+            bounds,
+            bounded,
+            from,
+            tools,
+            line_by_line,
+            info,
+            begun,
+            has_outcomes,
+            run,
+            out,
+        }
+    }
+
+    /// Adds a state update after each turn that the agent has not finished.
+    #[must_use]
+    pub(crate) fn with_outcomes(self) -> Self {
+        Self { has_outcomes: true, ..self }
     }
 
     /// Sets the title that the session had before the first event.
@@ -80,8 +102,13 @@ impl ReplayRenderer {
                 self.flush();
                 let settled = self.rendering.ends_turn(event);
                 self.settle(event, settled);
+                let outcome = if self.has_outcomes { self.rendering.outcome(event) } else { None };
                 let lines = self.rendering.fact(event, &|_| false, true);
                 self.push_lines(event, lines);
+                if let Some(outcome) = outcome {
+                    let meta = UpdateMeta::of(event.seq, event.at);
+                    self.push_lines(event, vec![notification(&self.rendering.session, &outcome, &meta)]);
+                }
                 if let Some(terminal) = own_terminal(event) {
                     self.render_calls_of(event, &terminal);
                 }

@@ -384,6 +384,12 @@ impl ReplayReader {
         Ok(Self { replay: Some(replay), events, next, budget: YieldBudget::default() })
     }
 
+    /// Adds a state update after each turn that the agent has not finished.
+    #[must_use]
+    pub(crate) fn with_outcomes(self) -> Self {
+        Self { replay: self.replay.map(ReplayRenderer::with_outcomes), ..self }
+    }
+
     /// The lines of the next page; `None` after the last.
     pub(crate) async fn next_page(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         let Some(replay) = &mut self.replay else { return Ok(None) };

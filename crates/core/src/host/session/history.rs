@@ -1,5 +1,5 @@
-//! `_acpx/history`: reads earlier turns of a record, rendered as a replay renders them. It attaches to nothing and starts
-//! no agent.
+//! `_acpx/history`: reads earlier turns of a record, rendered as a replay renders them, with the outcomes of turns. It
+//! attaches to nothing and starts no agent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl HistoryReading<'_> {
         let sessions = self.client.attachments.session_ids();
         let facts = self.link.client();
         let reader = ReplayReader::open(events, facts, sessions, from, ClientState::Earlier, self.bounds);
-        let mut reader = reader.await?;
+        let mut reader = reader.await?.with_outcomes();
         while let Some(lines) = reader.next_page().await? {
             for line in lines {
                 let Some(params) = json::get(&line, &["params"]) else { continue };

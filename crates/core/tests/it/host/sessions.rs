@@ -187,6 +187,33 @@ async fn history_pages_back_by_turns_without_attaching() {
 }
 
 #[tokio::test]
+async fn history_says_how_each_unfinished_turn_ended() {
+    let bench = Bench::new();
+    let turn = |reason: &'static str| move |turn: Script| turn.say("said").end(reason);
+    let script = Script::new().initialize(everything()).session_new("s1").prompt(turn("cancelled"));
+    let script =
+        script.prompt(turn("end_turn")).refuse("session/prompt", json!({ "code": 1, "message": "no" }));
+    let mut editor = bench.speaking(2, 1, &bench.agent(&script.prompt(turn("max_tokens")))).await;
+    let record = editor.open(&bench).await;
+    for text in ["one", "two", "three", "four"] {
+        let id = editor.ask("session/prompt", prompt_params(&record, text, json!({}))).await;
+        editor.answer(id).await.0.unwrap();
+        editor.until_idle().await;
+    }
+    let page = editor.call("_acpx/history", json!({ "sessionId": record })).await.unwrap();
+    let shown = page["updates"].as_array().unwrap().iter().filter_map(|params| {
+        let update = &params["update"];
+        match update["sessionUpdate"].as_str()? {
+            "user_message" => update["content"][0]["text"].as_str(),
+            "state_update" if params["_meta"]["acpx"]["seq"].is_u64() => update["stopReason"].as_str(),
+            _ => None,
+        }
+    });
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(shown, ["one", "cancelled", "two", "three", "error", "four", "max_tokens"], "{page}");
+}
+
+#[tokio::test]
 async fn directories_of_records_and_queued_content_are_listed() {
     let bench = Bench::new();
     let hold = bench.home.join("go");
