@@ -51,6 +51,8 @@ export class VirtualList {
     scroller.append(this.#content);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#observer = new ResizeObserver((entries) => {
+      // While the list is hidden, its nodes have no height.
+      if (scroller.clientHeight === 0) return;
       for (const entry of entries) {
         const item = this.#itemOf.get(entry.target);
         const height = entry.borderBoxSize[0].blockSize;
