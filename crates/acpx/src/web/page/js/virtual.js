@@ -181,11 +181,11 @@ export class VirtualList {
     this.#layout();
   }
 
-  /** Keeps which item is at the top of the screen. */
+  /** Keeps which item is at the top of the screen. A list that loads nothing before its beginning stays there. */
   #remember() {
-    if (this.#follow || this.#anchor) return;
-    const items = this.#source.items();
     const top = this.#scroller.scrollTop;
+    if (this.#follow || this.#anchor || (top <= 0 && !this.#source.onstart)) return;
+    const items = this.#source.items();
     const index = this.#at(top);
     if (index < items.length && index < this.#count) this.#anchor = { item: items[index], offset: top - this.#offsets[index] };
   }
