@@ -126,6 +126,7 @@ export class VirtualList {
    */
   ensureVisible(index) {
     this.#measure();
+    this.#anchor = null;
     const top = this.#offsets[index], bottom = this.#offsets[index + 1];
     const { scrollTop, clientHeight } = this.#scroller;
     if (top < scrollTop) this.#scroller.scrollTop = top - 8;
@@ -253,17 +254,23 @@ export class VirtualList {
   #render(items, top, view) {
     const start = this.#at(Math.max(0, top - view * OVERSCAN));
     const end = Math.min(items.length, this.#at(top + view * (1 + OVERSCAN)) + 1);
+    const indexes = Array.from({ length: end - start }, (_, at) => start + at);
     const wanted = new Set(items.slice(start, end));
-    const active = document.activeElement;
+    const active = /** @type {HTMLElement | null} */ (document.activeElement);
     for (const [item, entry] of this.#mounted) {
       if (wanted.has(item)) continue;
-      // A node with the focus stays, unless its item is gone. Its index is not kept.
-      entry.index = 0;
-      if (active && entry.node.contains(active) && items.includes(item)) continue;
+      // A node with the focus stays, unless its item is gone.
+      const index = active && entry.node.contains(active) ? items.indexOf(item) : -1;
+      if (index >= 0) {
+        indexes.splice(index < start ? 0 : indexes.length, 0, index);
+        continue;
+      }
       this.#mounted.delete(item);
       this.#unmount(entry.node);
     }
-    for (let index = start; index < end; index += 1) {
+    /** The node that follows those of the items so far: the order of nodes is that of the items. */
+    let next = this.#content.firstElementChild;
+    for (const index of indexes) {
       const item = items[index];
       const revision = this.#source.revision(item);
       let entry = this.#mounted.get(item);
@@ -275,6 +282,7 @@ export class VirtualList {
         entry.revision = revision;
         const node = this.#source.render(item, entry.node);
         if (node !== entry.node) {
+          if (next === entry.node) next = next.nextElementSibling;
           this.#unmount(entry.node);
           entry.node = node;
           this.#itemOf.set(node, item);
@@ -283,24 +291,15 @@ export class VirtualList {
       entry.index = index;
       const shift = `translateY(${Math.round(this.#offsets[index])}px)`;
       if (entry.node.style.transform !== shift) entry.node.style.transform = shift;
-      if (!entry.node.isConnected) {
-        this.#content.insertBefore(entry.node, this.#next(items, index, end));
-        this.#observer.observe(entry.node);
+      if (next === entry.node) {
+        next = next.nextElementSibling;
+      } else {
+        const isNew = !entry.node.isConnected;
+        this.#content.insertBefore(entry.node, next);
+        if (isNew) this.#observer.observe(entry.node);
       }
     }
-  }
-
-  /**
-   * The node before which the node of an item belongs, so that the order of nodes is that of the items.
-   * @param {T[]} items
-   * @param {number} index
-   * @param {number} end
-   */
-  #next(items, index, end) {
-    for (let after = index + 1; after < end; after += 1) {
-      const node = this.#mounted.get(items[after])?.node;
-      if (node?.isConnected) return node;
-    }
-    return null;
+    // A node that was moved has lost the focus.
+    if (active && active !== document.activeElement && this.#content.contains(active)) active.focus({ preventScroll: true });
   }
 }
