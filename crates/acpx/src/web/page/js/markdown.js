@@ -32,6 +32,8 @@ export function blocks(source, depth = 0) {
   const rows = source.split("\n");
   /** @type {Block[]} */
   const found = [];
+  /** The levels of the headings that the next one may be below. @type {number[]} */
+  const outline = [];
   let at = 0;
   while (at < rows.length) {
     const start = at;
@@ -51,7 +53,9 @@ export function blocks(source, depth = 0) {
     } else if (row.length < 2000 && HEADING.test(row)) {
       const [, signs, text = ""] = /** @type {RegExpExecArray} */ (HEADING.exec(row));
       at += 1;
-      add({ type: "heading", level: signs.length, text });
+      while ((outline.at(-1) ?? 0) >= signs.length) outline.pop();
+      outline.push(signs.length);
+      add({ type: "heading", level: signs.length, depth: outline.length, text });
     } else if (row.length < 500 && RULE.test(row)) {
       at += 1;
       add({ type: "rule" });
@@ -146,8 +150,8 @@ export function renderBlock(block) {
     case "code":
       return codeBlock(block.code, block.language);
     case "heading": {
-      // Headings of a message are below those of the page.
-      const heading = h("div", { class: `heading level-${Math.min(block.level, 4)}`, role: "heading", "aria-level": Math.min(block.level + 2, 6) });
+      // Headings of a message are below those of the page, and skip no level.
+      const heading = h("div", { class: `heading level-${Math.min(block.level, 4)}`, role: "heading", "aria-level": Math.min(block.depth + 2, 6) });
       inline(heading, block.text);
       return heading;
     }
