@@ -100,11 +100,14 @@ export function newSessionDialog({ agents, directories }, create) {
   let chosen = directories[0]?.cwd ?? "";
   const list = h("div", { class: "choices", role: "radiogroup", "aria-label": "Directory" });
   const search = h("input", { type: "search", id: "new-directory", placeholder: "Filter directories", autocomplete: "off", spellcheck: "false", oninput: () => directoriesShown() });
+  /** @type {HTMLButtonElement | null} */
+  let start = null;
   const directoriesShown = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = directories.filter(({ cwd }) => words.every((word) => cwd.toLowerCase().includes(word))).slice(0, 60);
     if (!rows.some(({ cwd }) => cwd === chosen)) chosen = rows[0]?.cwd ?? "";
-    fill(list, rows.length === 0 && h("p", { class: "dim" }, directories.length ? "No directory matches." : "There are no sessions yet. Start the first one of a project in your shell, such as: acpx claude \"hello\""), rows.map(({ cwd }) => {
+    if (start) start.disabled = chosen === "";
+    fill(list, rows.length === 0 && h("p", { class: "dim" }, directories.length ? "No directory matches." : "No directory has a session yet. Start the first one in a shell, in the directory of your project, such as: acpx claude \"hello\""), rows.map(({ cwd }) => {
       const input = h("input", { type: "radio", name: "directory", value: cwd, onchange: () => { chosen = cwd; } });
       input.checked = cwd === chosen;
       return h("label", { class: "choice" }, input, h("span", { class: "choice-name" }, folder(cwd)), h("span", { class: "dim path" }, shortPath(cwd)));
@@ -124,9 +127,8 @@ export function newSessionDialog({ agents, directories }, create) {
     }));
   };
   agent.addEventListener("change", settingsShown);
-  directoriesShown();
   settingsShown();
-  return openDialog({
+  const dialog = openDialog({
     title: "New session",
     content: [
       h("label", { class: "field", for: "new-agent" }, h("span", { class: "field-label" }, "Agent"), agent),
@@ -139,6 +141,8 @@ export function newSessionDialog({ agents, directories }, create) {
       return create({ agent: agent.value, cwd: chosen, settings: selects.filter(({ value }) => value).map((select) => [select.dataset.option ?? "", select.value]) });
     },
   });
+  start = dialog.querySelector("button[type=submit]");
+  directoriesShown();
 }
 
 /**

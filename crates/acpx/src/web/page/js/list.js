@@ -61,7 +61,7 @@ export class SessionListView {
     const entries = this.#store.entries();
     this.#note.hidden = entries.length > 0;
     if (entries.length === 0) {
-      fill(this.#note, !this.#store.loaded ? "Loading…" : this.#filter.value ? "No session matches." : ["There are no sessions yet. Start one here, or in a shell:", h("code", { class: "example" }, "acpx claude \"fix the tests\"")]);
+      fill(this.#note, !this.#store.loaded ? "Loading…" : this.#filter.value ? "No session matches." : ["There are no sessions yet. Start the first one in a shell, in the directory of your project:", h("code", { class: "example" }, "acpx claude \"fix the tests\"")]);
     }
     this.#list.invalidate();
   }
