@@ -28,6 +28,9 @@ pub(crate) fn cli_hint(code: &ErrorCode, hint: Option<impl Into<String>>) -> Opt
     }
 }
 
+const DAMAGED_STORE: &str =
+    "acpx verify lists all damage; acpx sessions delete with a session's whole id removes a damaged session";
+
 impl CliError {
     /// What the user can do next.
     pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
@@ -72,16 +75,8 @@ impl CliError {
                 "choose the session's directory, with --cwd DIR: its agent may use the files there; nothing was imported"
                     .into(),
             ),
-            Self::DamagedStore { .. } => Some(
-                "acpx verify lists all damage; acpx sessions delete with a session's whole id removes a damaged session"
-                    .into(),
-            ),
-            Self::Unverifiable { code: ErrorCode::StoreCorrupt, .. } => {
-                Some("if acpx backup wrote this file, it is damaged: use another backup".into())
-            }
-            Self::Unverifiable { .. } => Some(
-                "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions".into(),
-            ),
+            Self::DamagedStore { .. } => Some(DAMAGED_STORE.into()),
+            Self::Unverifiable { code, .. } => Some(unverifiable_hint(code).into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("set ACPX_HOME (or HOME) to an absolute path, as in /home/me/.acpx".into())
@@ -116,6 +111,14 @@ fn wait_for_npm(pid: i32) -> String {
         "wait until npm acpx has finished, and try again: it exits some minutes after its last prompt; if no turn runs \
          there, end it now: kill {pid}"
     )
+}
+
+/// What a file that cannot be verified may be.
+fn unverifiable_hint(code: &ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::StoreCorrupt => "if acpx backup wrote this file, it is damaged: use another backup",
+        _ => "name a backup that acpx backup wrote; without a file, acpx verify reads your stored sessions",
+    }
 }
 
 /// How to add what a public address lacks.

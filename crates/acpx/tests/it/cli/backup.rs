@@ -108,7 +108,7 @@ fn damaged_session_is_left_out_of_lists_and_deleted_by_its_id() {
     assert_eq!((listed.json()[0]["acpxRecordId"].as_str(), listed.err), (Some(&*whole), notice.clone()));
     let pruned = place.acpx(&["--format", "json", "sessions", "prune", "--dry-run", "--include-open"]);
     assert_eq!((&pruned.json()["pruned"], pruned.err), (&json!([whole]), notice));
-    let file = text(&place.path_of("copy.db"));
+    let file = text(place.path_of("copy.db"));
     let (code, hint, exit) = place.acpx(&["--format", "json", "backup", &file]).failure();
     let delete = "acpx sessions delete with a session's whole id removes a damaged session";
     assert_eq!((code.as_str(), hint.contains(delete), exit), ("STORE_CORRUPT", true, Some(1)));
