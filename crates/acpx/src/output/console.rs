@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use super::error::wrapped;
 use super::json_line;
 use super::sanitize::{line, on_one_line};
 use super::spinner::{Awaited, ConsoleStream, ObservedWriter, StreamState};
@@ -170,7 +171,9 @@ impl Console<'_> {
             return;
         }
         drop(if self.mode.is_terminal {
-            self.err.styled(Style::Dim, &format!("note: {}\n", on_one_line(text)))
+            let label = "note: ";
+            let lines = wrapped(&on_one_line(text), label.len(), super::terminal_size().0.into());
+            self.err.styled(Style::Dim, &format!("{label}{lines}\n"))
         } else {
             line(&mut self.err, format_args!("[acpx] {text}"))
         });

@@ -14,35 +14,53 @@ use crate::error::{ErrorReport, Origin};
 /// What begins the line of an error on a terminal.
 const LABEL: &str = "error: ";
 
-/// The message, then the hint, for a terminal. A message that is too long for a line is broken between words; a hint
-/// stays one line, so that its command can be copied.
+/// The message, then the hint, for a terminal.
 pub(super) fn terminal(message: &str, hint: Option<&str>, out: &mut StyledWriter<'_>) -> io::Result<()> {
-    out.styled(Style::Bad, LABEL)?;
-    writeln!(out, "{}", wrapped(&on_one_line(message), super::terminal_size().0.into()))?;
-    let Some(hint) = hint else { return Ok(()) };
-    out.styled(Style::Accent, "hint: ")?;
-    line(out, format_args!("{hint}"))
+    let labelled = [Some((Style::Bad, LABEL, message)), hint.map(|hint| (Style::Accent, "hint: ", hint))];
+    for (style, label, words) in labelled.into_iter().flatten() {
+        out.styled(style, label)?;
+        writeln!(out, "{}", wrapped(&on_one_line(words), label.len(), super::terminal_size().0.into()))?;
+    }
+    Ok(())
 }
 
-/// The message on lines of this width. The lines after the first are indented, so that an agent's words do not look like
-/// a line of acpx.
-fn wrapped(message: &str, width: usize) -> String {
+/// A text on lines of this width, broken between words. The lines after the first are indented, so that an agent's
+/// words do not look like a line of acpx. A command of acpx is not broken, so that it can be copied.
+pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> String {
     let mut wrapped = String::new();
-    let mut used = LABEL.len();
-    for word in message.split(' ') {
-        let word_width = width_of(word);
-        if !wrapped.is_empty() && used + 1 + word_width > width {
+    let mut used = indent;
+    for chunk in chunks(text) {
+        let chunk_width = width_of(&chunk);
+        if !wrapped.is_empty() && used + 1 + chunk_width > width {
             wrapped.push('\n');
-            wrapped.push_str(&" ".repeat(LABEL.len()));
-            used = LABEL.len();
+            wrapped.push_str(&" ".repeat(indent));
+            used = indent;
         } else if !wrapped.is_empty() {
             wrapped.push(' ');
             used += 1;
         }
-        wrapped.push_str(word);
-        used += word_width;
+        wrapped.push_str(&chunk);
+        used += chunk_width;
     }
     wrapped
+}
+
+/// The words of a text. A command of acpx is one of them: it begins with the program's name, and ends with the text or
+/// with a punctuation mark.
+fn chunks(text: &str) -> Vec<String> {
+    let mut chunks: Vec<String> = Vec::new();
+    let mut in_command = false;
+    for word in text.split(' ') {
+        match chunks.last_mut().filter(|_| in_command) {
+            Some(command) => {
+                command.push(' ');
+                command.push_str(word);
+            }
+            None => chunks.push(word.to_owned()),
+        }
+        in_command = (in_command || word == "acpx") && !word.ends_with([',', ';', ':', ')']);
+    }
+    chunks
 }
 
 /// The message, then the hint. Either may contain an agent's words.
@@ -191,8 +209,15 @@ mod tests {
     fn error_message_is_broken_between_words_and_never_within_one() {
         let message = "cannot open /home/ada/a/very/long/path: no such file";
         let lines = "cannot open\n       /home/ada/a/very/long/path:\n       no such file";
-        assert_eq!(wrapped(message, 20), lines);
-        assert_eq!(wrapped(message, 80), message);
-        assert_eq!(wrapped(message, 0).lines().count(), 6);
+        assert_eq!(wrapped(message, 7, 20), lines);
+        assert_eq!(wrapped(message, 7, 80), message);
+        assert_eq!(wrapped(message, 7, 0).lines().count(), 6);
+    }
+
+    #[test]
+    fn command_in_a_wrapped_hint_is_not_broken() {
+        let hint = "to see them: acpx claude sessions list; or name another session of this directory";
+        let lines = "to see them:\n      acpx claude sessions list;\n      or name another\n      session of this\n      directory";
+        assert_eq!(wrapped(hint, 6, 24), lines);
     }
 }
