@@ -711,7 +711,7 @@ async function too_long(world) {
   assert.equal(await tab.inputValue("#prompt"), "three files");
   for (let file = 3; file >= 1; file -= 1) await tab.click(`.attached [aria-label='Remove part ${file}.bin']`);
   await tab.press("#prompt", "Enter");
-  await tab.waitForSelector(".toast:has-text('longer than acpx accepts')");
+  await tab.waitForSelector(".mark-detail:has-text('longer than acpx accepts')");
   await tab.waitForFunction(() => document.querySelector("#prompt").value === "three files");
   await shows(tab, "A prompt was not accepted");
   assert.equal(await stored(tab, "outbox:"), 0);

@@ -17,6 +17,15 @@ export function visible(text) {
 }
 
 /**
+ * A hint with the id of the session in place of the `ID` of its commands.
+ * @param {string} hint
+ * @param {string} record
+ */
+export function withId(hint, record) {
+  return hint.replace(/(\bacpx [a-z -]*)\bID\b/g, (_, command) => command + record);
+}
+
+/**
  * A value that should be an array; an empty one if it is not.
  * @param {unknown} value
  * @returns {any[]}

@@ -10,7 +10,7 @@ import { ItemView } from "./items.js";
 import { RequestCards } from "./requests.js";
 import { store, stored } from "./settings.js";
 import { titleOf } from "./sessions.js";
-import { clock, count, duration, line, price, shortPath, visible } from "./text.js";
+import { clock, count, duration, line, price, shortPath, visible, withId } from "./text.js";
 import { VirtualList } from "./virtual.js";
 
 /** @typedef {import("../types").Item} Item */
@@ -451,12 +451,14 @@ export class Thread {
    */
   failed({ record, blocks, text }, error) {
     this.#composer.restore(record, blocks, text);
+    const reason = withId(error.message, record);
     if (record === this.record) {
-      this.#conversation.note({ text: "A prompt was not accepted", detail: error.message, tone: "error" });
+      this.#conversation.note({ text: "A prompt was not accepted", detail: reason, tone: "error" });
       this.update();
+      return this.host.toast("The prompt was not accepted, so it is a draft again.");
     }
-    const open = record === this.record ? undefined : { label: "Open", run: () => { location.hash = `#/s/${encodeURIComponent(record)}`; } };
-    this.host.toast(`A prompt was not accepted, so it is a draft again: ${error.message}`, open, Infinity);
+    const open = { label: "Open", run: () => { location.hash = `#/s/${encodeURIComponent(record)}`; } };
+    this.host.toast(`A prompt was not accepted, so it is a draft again: ${reason}`, open, Infinity);
   }
 
   /** Makes a prompt that is too old to be sent the draft of its session. @param {import("./outbox.js").OutgoingPrompt} prompt */
