@@ -10,6 +10,9 @@ use super::Console;
 use crate::cli::Format;
 use crate::web::registration::WebServerInfo;
 
+/// The addresses that only this machine can open, as they begin in a URL.
+const LOOPBACK: [&str; 3] = ["://127.", "://localhost", "://[::1]"];
+
 /// A link that signs one device in.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,16 +45,19 @@ pub(crate) fn web_link(
     for_another_device: bool,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    if for_another_device
-        && console.mode.format == Format::Text
-        && console.mode.is_text_on_terminal()
-        && let Ok(code) = QrCode::new(&link.link)
-    {
-        // A light module is drawn, so that the code is right on a dark terminal.
-        let drawn = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();
-        writeln!(console.out, "{drawn}")?;
+    let mut text = format!("{}\nvalid once, for {} s", link.link, link.valid_seconds);
+    let is_on_terminal = console.mode.format == Format::Text && console.mode.is_text_on_terminal();
+    if is_on_terminal && for_another_device {
+        if let Ok(code) = QrCode::new(&link.link) {
+            // A light module is drawn, so that the code is right on a dark terminal.
+            let drawn =
+                code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();
+            writeln!(console.out, "{drawn}")?;
+        }
+        if LOOPBACK.iter().any(|address| link.link.contains(address)) {
+            text.push_str("\nanother device needs a tunnel to this address, or --public-url: acpx help web");
+        }
     }
-    let text = format!("{}\nvalid once, for {} s", link.link, link.valid_seconds);
     console.result("web_link", link, Some(&text), Some(&link.link))
 }
 

@@ -127,6 +127,7 @@ fn web_link_has_its_qr_code_only_on_a_terminal() {
     assert!(piped.starts_with("http://127.0.0.1:") && !is_drawn(&piped), "{piped}");
     let mut terminal = OnTerminal::sized(&place.command(&["web", "--no-open"]), 120, 60);
     terminal.wait_for("valid once");
+    terminal.wait_for("another device needs a tunnel");
     assert_eq!(terminal.done(), Some(0));
     assert!(is_drawn(&terminal.seen), "{}", terminal.seen);
     place.json(&["web", "stop"]);
