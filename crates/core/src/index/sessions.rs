@@ -102,8 +102,9 @@ const COLUMNS: &str =
     "origin, agent, session, path, directory, title, first_prompt, created_at, updated_at, prompts,
     tokens, archived, size, unread + torn, real_directory";
 
-/// Transcripts that are shown on their own: not those of sub-agents, and not those that a record continues.
-const SHOWN: &str = "origin = 1 AND parent IS NULL AND (size < 0 OR prompts > 0)
+/// Transcripts that are shown on their own: not those of sub-agents, without a message, or that a record continues.
+const SHOWN: &str = "origin = 1 AND parent IS NULL
+    AND (size < 0 OR prompts > 0 OR EXISTS (SELECT 1 FROM messages WHERE messages.session = sessions.key))
     AND NOT EXISTS (SELECT 1 FROM lineage WHERE acp_session = sessions.session)
     AND NOT EXISTS (SELECT 1 FROM sessions AS record WHERE record.origin = 0 AND record.session = sessions.session)";
 

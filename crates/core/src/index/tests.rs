@@ -462,6 +462,17 @@ fn search_scope_selects_by_project_role_tool_time_and_session() {
 }
 
 #[test]
+fn list_has_a_transcript_with_answers_only_and_none_without_messages() {
+    let mut place = Place::new();
+    place.write("answers", &["agent needle"]);
+    place.write("nothing", &["cwd /code/a"]);
+    place.update(None);
+    let listed = place.index.transcripts(&TranscriptFilter::default(), 10).unwrap();
+    let listed: Vec<_> = listed.iter().map(|row| (&*row.session, row.prompts)).collect();
+    assert_eq!(listed, [("answers", 0)]);
+}
+
+#[test]
 fn secrets_and_excluded_places_are_not_in_the_index() {
     let mut place = Place::new();
     place.write("one", &["user the key is hunter2-secret here"]);

@@ -145,6 +145,26 @@ fn claude_unknown_damaged_and_torn_lines_are_counted() {
 }
 
 #[test]
+fn claude_slash_command_is_a_prompt_unless_it_is_local() {
+    let texts = [
+        "<command-message>review is running</command-message>\n<command-name>/review</command-name>\n<command-args>123 axolotl</command-args>",
+        "<command-name>/init</command-name>\n            <command-message>init</command-message>\n            <command-args></command-args>",
+        "<command-message>pdf</command-message>\n<command-name>pdf</command-name>",
+        "<command-name>/compact</command-name>\n<command-args>keep the names</command-args>",
+        "<command-name>/model</command-name>",
+        "<command-message>no name</command-message>",
+        "<command-name></command-name>",
+    ];
+    let lines: String = texts
+        .iter()
+        .map(|text| json!({"type": "user", "uuid": "u", "message": {"content": text}}).to_string() + "\n")
+        .collect();
+    let home = TestHome::with(&[(FILE, &lines)]);
+    let expected = ["/review 123 axolotl", "/init", "/pdf"].map(|text| prompt("u", text));
+    assert_eq!(home.contents("claude", "aaaa"), expected);
+}
+
+#[test]
 fn claude_fork_is_announced_after_the_copied_lines() {
     let line = |uuid: &str, words: &str, fork: &str| {
         format!(r#"{{"type":"user","uuid":"{uuid}","message":{{"content":"{words}"}}{fork}}}"#) + "\n"
