@@ -50,6 +50,7 @@ use crate::cli::{CliCommand, CliOptions, Invocation, OutputArgs, WebCommand};
 use crate::error::{CliError, CliExit};
 use crate::log::{self, LogFilter};
 use crate::output;
+use crate::session::search_index::repeated_if_damaged;
 use crate::session::settings::{CommandSettings, LazyConfig};
 use crate::session::takeover;
 use crate::session::takeover::ImportScope;
@@ -137,8 +138,8 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             None => cancel::run(&context.found()?),
         },
         CliCommand::Usage(args) => usage::run(&context.of_any_agent()?, &options, &args),
-        CliCommand::Search(args) => search::run(&args, &context),
-        CliCommand::Index(command) => index::run(command, &context),
+        CliCommand::Search(args) => repeated_if_damaged(|| search::run(&args, &context)),
+        CliCommand::Index(command) => repeated_if_damaged(|| index::run(command, &context)),
         CliCommand::Notify(command) => return notify::run(&command, options.flags.output, config),
         CliCommand::Set(set) => set::run(&set, &context.settings()?),
         CliCommand::Host(command) => return host::run(command, options.flags.output, config),

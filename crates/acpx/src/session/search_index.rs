@@ -81,6 +81,17 @@ pub(crate) async fn updated_silently(
     work.await.map_err(|error| CliError::Runtime(error.into()))?
 }
 
+/// Runs a command that reads the index, and runs it again if the index was damaged: it is made anew then. The command
+/// reads the index before it prints.
+pub(crate) fn repeated_if_damaged<T>(command: impl Fn() -> Result<T, CliError>) -> Result<T, CliError> {
+    command().or_else(|error| if is_damage(&error) { command() } else { Err(error) })
+}
+
+/// Whether the index was damaged. It is deleted then, and made anew by the next update.
+pub(crate) fn is_damage(error: &CliError) -> bool {
+    matches!(error, CliError::Index(error) if error.is_damage())
+}
+
 /// An index that cannot be written is used as it is, unless it has to be read to the end.
 async fn update(
     native: &NativeSessions,
@@ -88,7 +99,11 @@ async fn update(
     limit: Option<Duration>,
 ) -> Result<UpdatedIndex, CliError> {
     let locator = HostLocator::of_environment()?;
-    match update_file(&locator, native, exclusions, limit).await {
+    let mut updated = update_file(&locator, native, exclusions, limit).await;
+    if updated.as_ref().is_err_and(is_damage) {
+        updated = update_file(&locator, native, exclusions, limit).await;
+    }
+    match updated {
         Err(CliError::Index(error)) if error.is_unwritable() && limit.is_some() => Ok(UpdatedIndex {
             index: SearchIndex::open_unchanged(&path(&locator))?,
             progress: IndexProgress::default(),

@@ -216,6 +216,34 @@ fn index_status_counts_and_rebuild_reads_everything_again() {
 }
 
 #[test]
+fn damaged_index_is_read_anew_by_the_command_that_finds_the_damage() {
+    let place = place();
+    place.configure(r#"{ "index": { "enabled": false } }"#);
+    let path = place.acpx_home().join("index.db");
+    let damage = |pages: fn(&[u8]) -> std::ops::Range<usize>| {
+        place.ok(&["index", "update"]);
+        let mut bytes = fs::read(&path).unwrap();
+        let pages = pages(&bytes);
+        bytes[pages].fill(0x5a);
+        fs::write(&path, bytes).unwrap();
+    };
+    let all = |bytes: &[u8]| 4096..bytes.len();
+    // An update with nothing to read does not read the page of a message.
+    let message = |bytes: &[u8]| {
+        let word = bytes.windows(7).position(|text| text == b"chimney").unwrap() / 4096 * 4096;
+        word..word + 4096
+    };
+    damage(all);
+    assert_eq!(hits(&place, &["roof"]).len(), 4);
+    damage(message);
+    assert_eq!(hits(&place, &["roof"]).len(), 4);
+    damage(all);
+    assert_eq!(place.json(&["sessions", "list", "--all"]).as_array().unwrap().len(), 3);
+    damage(all);
+    assert_eq!(place.json(&["index", "update"])["records"], 1);
+}
+
+#[test]
 fn host_indexes_records_and_transcripts_in_the_background() {
     let place = place();
     let found = || {

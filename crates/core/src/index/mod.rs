@@ -6,16 +6,19 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use self::open_lock::OpenLock;
 use crate::model::ErrorCode;
 use crate::store::{database_uri, make_private_directory};
 
 mod message_writer;
 mod messages;
+mod open_lock;
 mod search;
 mod sessions;
 mod update;
@@ -68,6 +71,17 @@ impl IndexError {
         }
     }
 
+    /// Whether the file is no database or is damaged.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            Self::Sqlite { source, .. } => {
+                matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+            }
+            Self::NotCreated { .. } | Self::Store(_) => false,
+        }
+    }
+
     /// Whether the disk is full, or the file or its directory may not be written.
     pub fn is_unwritable(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, DiskFull, PermissionDenied, ReadOnly};
@@ -92,46 +106,32 @@ impl IndexError {
 pub struct SearchIndex {
     connection: Connection,
     path: PathBuf,
+    /// The file that may be deleted if it is damaged; `None` while it is locked, or if it is only read.
+    inode: Option<u64>,
 }
 
 impl SearchIndex {
     /// Opens the index, and creates it if it is missing, damaged or of another format.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
-        match Self::open_existing(path) {
-            Ok(Some(index)) => Ok(index),
-            Ok(None) => Self::create(path),
-            Err(IndexError::Sqlite { source, .. }) if is_damage(&source) => Self::create(path),
-            Err(error) => Err(error),
+        let usable = |opened: Result<Option<Self>, IndexError>| match opened {
+            Err(error) if error.is_damage() => Ok(None),
+            opened => opened,
+        };
+        if let Some(index) = usable(Self::open_existing(path))? {
+            return Ok(index);
+        }
+        let _lock = Self::lock_to_replace(path)?;
+        // Another process may have created it since.
+        match usable(Self::open_locked(path))? {
+            Some(index) => Ok(index),
+            None => Self::replace(path),
         }
     }
 
     /// Deletes the index and creates an empty one.
     pub fn create(path: &Path) -> Result<Self, IndexError> {
-        let not_created = |source| IndexError::NotCreated { path: path.to_owned(), source };
-        if let Some(directory) = path.parent() {
-            make_private_directory(directory).map_err(not_created)?;
-        }
-        Self::delete(path).map_err(not_created)?;
-        private_file(path).map_err(not_created)?;
-        let index = Self::connect(path)?;
-        index.run(|connection| {
-            connection.execute_batch(SCHEMA)?;
-            connection.pragma_update(None, "user_version", FORMAT)
-        })?;
-        Ok(index)
-    }
-
-    /// Deletes the index and its companion files.
-    pub fn delete(path: &Path) -> io::Result<()> {
-        for end in ["", "-wal", "-shm"] {
-            let mut file = path.as_os_str().to_owned();
-            file.push(end);
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        let _lock = Self::lock_to_replace(path)?;
+        Self::replace(path)
     }
 
     /// Opens an index of this format; `None` if it is missing, empty or of another format.
@@ -139,10 +139,45 @@ impl SearchIndex {
         if !path.exists() {
             return Ok(None);
         }
-        let index = Self::connect(path)?;
+        let _lock = OpenLock::shared(path);
+        Self::open_locked(path)
+    }
+
+    fn lock_to_replace(path: &Path) -> Result<OpenLock, IndexError> {
+        if let Some(directory) = path.parent() {
+            make_private_directory(directory)
+                .map_err(|source| IndexError::NotCreated { path: path.to_owned(), source })?;
+        }
+        Ok(OpenLock::exclusive(path))
+    }
+
+    /// Opens an index of this format. The caller has the lock.
+    fn open_locked(path: &Path) -> Result<Option<Self>, IndexError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let mut index = Self::connect(path)?;
         let format: i64 =
             index.run(|connection| connection.query_row("PRAGMA user_version", [], |row| row.get(0)))?;
+        index.inode = inode_of(path);
         Ok((format == FORMAT).then_some(index))
+    }
+
+    /// Replaces the files by an empty index. The caller has the lock. Another process that has the old ones open goes on
+    /// with them.
+    fn replace(path: &Path) -> Result<Self, IndexError> {
+        let not_created = |source| IndexError::NotCreated { path: path.to_owned(), source };
+        delete(path).map_err(not_created)?;
+        private_file(path).map_err(not_created)?;
+        let mut index = Self::connect(path)?;
+        index.run(|connection| {
+            let transaction = connection.unchecked_transaction()?;
+            transaction.execute_batch(SCHEMA)?;
+            transaction.pragma_update(None, "user_version", FORMAT)?;
+            transaction.commit()
+        })?;
+        index.inode = inode_of(path);
+        Ok(index)
     }
 
     /// Opens the index as it is, where it cannot be written; an empty one in memory if there is none.
@@ -164,14 +199,14 @@ impl SearchIndex {
                 .and_then(|memory| memory.execute_batch(SCHEMA).map(|()| memory))
                 .map_err(failed)?,
         };
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection, path: path.to_owned(), inode: None })
     }
 
     fn connect(path: &Path) -> Result<Self, IndexError> {
         let failed = |source| IndexError::Sqlite { path: path.to_owned(), source };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        let index = Self { connection, path: path.to_owned() };
+        let index = Self { connection, path: path.to_owned(), inode: None };
         index.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -190,29 +225,52 @@ impl SearchIndex {
         &self.path
     }
 
-    /// Runs statements, with errors that name the file.
+    /// Runs statements, with errors that name the file. A damaged file is deleted: its content is read again when the
+    /// index is opened the next time.
     fn run<T>(
         &self,
         statements: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, IndexError> {
-        statements(&self.connection).map_err(|source| self.failed(source))
+        statements(&self.connection).map_err(|source| {
+            let error = IndexError::Sqlite { path: self.path.clone(), source };
+            if error.is_damage() {
+                self.delete_damaged();
+            }
+            error
+        })
     }
 
-    fn failed(&self, source: rusqlite::Error) -> IndexError {
-        IndexError::Sqlite { path: self.path.clone(), source }
+    /// Deletes the file, unless another process has replaced it.
+    fn delete_damaged(&self) {
+        let Some(inode) = self.inode else { return };
+        let _lock = OpenLock::exclusive(&self.path);
+        if inode_of(&self.path) == Some(inode) {
+            // A file that cannot be deleted stays damaged, and each use of it reports that.
+            drop(delete(&self.path));
+        }
     }
+}
+
+/// Deletes an index and its companion files.
+fn delete(path: &Path) -> io::Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn inode_of(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|file| file.ino())
 }
 
 /// Creates an empty file that only its owner can read; SQLite gives its companions the same mode.
 fn private_file(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
-}
-
-/// Whether the file is no database or is damaged.
-fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
 #[cfg(test)]

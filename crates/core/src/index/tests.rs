@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -530,6 +530,62 @@ fn damaged_or_foreign_index_is_created_again_with_private_files() {
     newer.pragma_update(None, "user_version", 99).unwrap();
     drop(newer);
     assert_eq!(SearchIndex::open(&path).unwrap().status().unwrap().messages, 0);
+}
+
+#[test]
+fn index_with_damaged_pages_is_deleted_once_and_created_again() {
+    let mut place = Place::new();
+    place.write("one", &["user alpha"]);
+    place.update(None);
+    let path = place.index.path().to_owned();
+    drop(place.index);
+    overwrite_pages(&path);
+    let (damaged, other) = (SearchIndex::open(&path).unwrap(), SearchIndex::open(&path).unwrap());
+    assert!(damaged.status().unwrap_err().is_damage());
+    place.index = SearchIndex::open(&path).unwrap();
+    place.update(None);
+    // Another process that has the damaged file still open leaves the new one alone.
+    assert!(other.status().unwrap_err().is_damage());
+    drop((damaged, other));
+    assert_eq!(place.all("alpha"), ["one 1: [alpha]"]);
+    assert_eq!(SearchIndex::open(&path).unwrap().status().unwrap().messages, 1);
+}
+
+/// Overwrites everything behind the first page.
+fn overwrite_pages(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[4096..].fill(0x5a);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn processes_that_create_the_index_at_the_same_time_share_it() {
+    let home = tempfile::tempdir().unwrap();
+    // A file of another format, or none.
+    for round in 0..20 {
+        let path = home.path().join(format!("{round}/index.db"));
+        if round % 2 == 1 {
+            fs::create_dir(path.parent().unwrap()).unwrap();
+            Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        }
+        let begin = Barrier::new(8);
+        std::thread::scope(|scope| {
+            let open = || {
+                begin.wait();
+                let index = SearchIndex::open(&path).unwrap();
+                index.run(|connection| connection.execute("INSERT INTO complete_scan VALUES (1)", []))
+            };
+            let openers: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            for opener in openers {
+                assert_eq!(opener.join().unwrap().unwrap(), 1);
+            }
+        });
+        let index = SearchIndex::open(&path).unwrap();
+        let count = |connection: &Connection| {
+            connection.query_row("SELECT count(*) FROM complete_scan", [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(index.run(count).unwrap(), 8);
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The four tools of the server: they list, search and read sessions, and show the state of one.
 
 use acpx_core::host::title;
-use acpx_core::index::{IndexExclusions, IndexProgress, SearchHit, SearchQuery, SearchScope, SessionPlace};
+use acpx_core::index::{
+    IndexError, IndexExclusions, IndexProgress, SearchHit, SearchIndex, SearchQuery, SearchScope,
+    SessionPlace,
+};
 use acpx_core::model::{Record, Seq, Timestamp};
 use acpx_core::store::{RecordFilter, Store};
 use acpx_core::transcripts::TranscriptEvents;
@@ -113,22 +116,30 @@ impl Recall {
         if wanted.words.trim().is_empty() {
             return Err("words is empty".to_owned());
         }
-        let sessions = self.sessions().await?;
-        let index = &sessions.index()?.index;
-        let (excluded, visible) = sessions.search_sets();
-        let scope = SearchScope {
-            agent: wanted.agent.clone(),
-            project: sessions.root().map(ToOwned::to_owned),
-            since: since.map(first_moment),
-            roles,
-            excluded,
-            ..SearchScope::default()
-        };
         let limit = range.skip.saturating_add(range.limit).saturating_add(1);
-        let query = SearchQuery { words: wanted.words.clone(), scope, limit };
-        let mut hits = index.search(&query).map_err(|error| error_words(&error.into()))?;
-        // The index may have changed since its sessions were read.
-        hits.retain(|hit| visible.contains(&hit.session));
+        let find = |sessions: &VisibleSessions<'_>, index: &SearchIndex| {
+            let (excluded, visible) = sessions.search_sets();
+            let scope = SearchScope {
+                agent: wanted.agent.clone(),
+                project: sessions.root().map(ToOwned::to_owned),
+                since: since.map(first_moment),
+                roles: roles.clone(),
+                excluded,
+                ..SearchScope::default()
+            };
+            let query = SearchQuery { words: wanted.words.clone(), scope, limit };
+            let mut hits = index.search(&query)?;
+            // The index may have changed since its sessions were read.
+            hits.retain(|hit| visible.contains(&hit.session));
+            Ok::<_, IndexError>(hits)
+        };
+        let mut sessions = self.sessions().await?;
+        let mut hits = find(&sessions, &sessions.index()?.index);
+        if hits.as_ref().is_err_and(IndexError::is_damage) {
+            sessions = self.sessions().await?;
+            hits = find(&sessions, &sessions.index()?.index);
+        }
+        let hits = hits.map_err(|error| error_words(&error.into()))?;
         let hits = sessions.retain_stored(hits).await.map_err(|error| error_words(&error))?;
         let mut page = ResultPage::new("matches");
         note_progress(&mut page, &sessions);

@@ -61,8 +61,10 @@ impl<'a> VisibleSessions<'a> {
     ) -> Result<Self, CliError> {
         let locator = HostLocator::of_environment()?;
         let store = locator.open_store()?;
-        let index = search_index::updated_silently(settings, exclusions, UPDATE_LIMIT).await;
-        let index = index.and_then(|updated| Ok((updated.index.places()?, updated)));
+        let mut index = updated_with_places(settings, exclusions).await;
+        if index.as_ref().is_err_and(search_index::is_damage) {
+            index = updated_with_places(settings, exclusions).await;
+        }
         let (places, index) = match index {
             Ok((places, updated)) => (places, Ok(updated)),
             Err(error) => (Vec::new(), Err(error)),
@@ -214,6 +216,14 @@ impl<'a> VisibleSessions<'a> {
     pub(super) fn root(&self) -> Option<&Path> {
         self.scope.root()
     }
+}
+
+async fn updated_with_places(
+    settings: &CommandSettings,
+    exclusions: &IndexExclusions,
+) -> Result<(Vec<SessionPlace>, UpdatedIndex), CliError> {
+    let updated = search_index::updated_silently(settings, exclusions, UPDATE_LIMIT).await?;
+    Ok((updated.index.places()?, updated))
 }
 
 /// The session that decides whether a transcript is shown: a sub-agent's belongs to the session that started it.

@@ -29,6 +29,7 @@ use super::RunContext;
 use crate::cli::SessionsCommand;
 use crate::error::{CliError, CliExit};
 use crate::output::HistoryPart;
+use crate::session::search_index::repeated_if_damaged;
 
 /// Runs a command below `sessions`.
 pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<ExitCode, CliError> {
@@ -48,7 +49,7 @@ pub(super) fn run(command: SessionsCommand, context: &RunContext<'_>) -> Result<
             watch::run(&context.found()?, args.start.from.as_ref().or(args.cursor.as_ref()))
         }
         SessionsCommand::List(list) if list.remote => remote::run(&context.settings_of_any()?, &list),
-        SessionsCommand::List(list) if list.all => list_all::run(context, &list),
+        SessionsCommand::List(list) if list.all => repeated_if_damaged(|| list_all::run(context, &list)),
         SessionsCommand::List(list) => list::run(&context.of_any_agent()?, options, &list),
         SessionsCommand::Close => close::run(&context.found()?),
         SessionsCommand::Delete(args) => delete::run(&context.settings()?, args.yes),
