@@ -19,6 +19,8 @@ use crate::session::settings::CommandSettings;
 
 /// How long the index is read before the terminal shows what is left.
 const SLICE: Duration = Duration::from_secs(1);
+/// Shown until it is known what is left.
+const LOOKING: &str = "looking for conversations";
 /// How long to wait for another process that updates the index.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,16 +47,17 @@ pub(super) fn run(command: IndexCommand, context: &RunContext<'_>) -> Result<(),
         let UpdatedIndex { index, progress, .. } = match command {
             // Nothing is read, and what has changed is counted.
             IndexCommand::Status => {
-                let words = "looking for conversations";
-                search_index::updated(&settings, &exclusions, Some(Duration::ZERO), words, &mut console)
-                    .await?
+                let none = Some(Duration::ZERO);
+                search_index::updated(&settings, &exclusions, none, LOOKING, &mut console).await?
             }
             IndexCommand::Update | IndexCommand::Rebuild => {
-                whole(&settings, &exclusions, &mut console).await?
+                let is_shown = console.wait_for(LOOKING);
+                whole(&settings, &exclusions, is_shown, &mut console).await?
             }
             IndexCommand::Background => {
                 tokio::select! {
-                    done = whole(&settings, &exclusions, &mut console) => done?,
+                    // A slice ends soon after the host.
+                    done = whole(&settings, &exclusions, true, &mut console) => done?,
                     () = end_of_stdin() => return Ok(()),
                 }
             }
@@ -77,23 +80,28 @@ async fn end_of_stdin() {
     drop(spawn_blocking(read).await);
 }
 
-/// Reads everything that has changed, in slices, so that a terminal shows what is left. A slice in which no conversation
-/// was read to its end is followed by a longer one: some formats cannot be read on from the middle.
+/// Reads everything that has changed, if wanted in slices, so that a terminal shows what is left. A slice in which no
+/// conversation was read to its end is followed by a longer one: some formats cannot be read on from the middle.
 async fn whole(
     settings: &CommandSettings,
     exclusions: &IndexExclusions,
+    is_sliced: bool,
     console: &mut Console<'_>,
 ) -> Result<UpdatedIndex, CliError> {
     let (mut slice, mut read) = (SLICE, 0);
-    let mut words = "looking for conversations".to_owned();
+    let mut words = LOOKING.to_owned();
     loop {
-        let mut updated = search_index::updated(settings, exclusions, Some(slice), &words, console).await?;
+        let limit = is_sliced.then_some(slice);
+        let mut updated = search_index::updated(settings, exclusions, limit, &words, console).await?;
         let IndexProgress { missing, missing_bytes, is_busy, .. } = updated.progress;
         read += updated.progress.read;
         if is_busy {
             "waiting for another process that updates the index".clone_into(&mut words);
             sleep(BUSY_PAUSE).await;
             continue;
+        }
+        if !is_sliced {
+            return Ok(updated);
         }
         if missing == 0 {
             // Deleted records are removed by a complete update only.

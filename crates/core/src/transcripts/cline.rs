@@ -1,6 +1,6 @@
 //! Cline: `data/sessions/<id>/<id>.messages.json`, one JSON document, with the directory in `<id>.json`.
 
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,7 +10,6 @@ use serde_json::{Value, from_slice, from_str};
 use super::content::{image_block, in_tool_call, output, text_block, url_block};
 use super::item_queue::ItemQueue;
 use super::line_items::LineParser;
-use super::lines::LINE_LIMIT;
 use super::placed_items::{FilePlace, PlacedItems, refuse_position};
 use super::tool_call::arguments;
 use super::walk::{Walk, open_within};
@@ -63,47 +62,18 @@ impl TranscriptReader for ClineReader {
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {
         refuse_position(from)?;
-        let mut file = open_within(&self.sessions, &source.path)?;
+        let file = open_within(&self.sessions, &source.path)?;
         let mut queue = ItemQueue::default();
         let state = self.state(&source.path, source.session.as_str()).unwrap_or_default();
         queue.directory(None, state.cwd.as_deref().unwrap_or_default());
         queue.title(None, state.title.as_deref().unwrap_or_default());
-        let mut bytes = Vec::new();
-        file.by_ref().take(LINE_LIMIT as u64 + 1).read_to_end(&mut bytes)?;
-        file.rewind()?;
-        let mut places = Vec::new();
-        if bytes.len() > LINE_LIMIT {
-            queue.unread.too_long += 1;
-        } else {
-            match message_places(&bytes) {
-                Ok(found) => places = found,
-                Err(_) => queue.unread.damaged += 1,
-            }
-        }
+        let places = FilePlace::of_document(&file, &mut queue)?;
         Ok(Box::new(PlacedItems { file, places: places.into(), parser: ClineParser, queue }))
     }
 
     fn resume_command(&self, _session: &str) -> Option<Vec<String>> {
         None
     }
-}
-
-/// Where the messages of a document are, which is a list of them or has one.
-fn message_places(document: &[u8]) -> Result<Vec<FilePlace>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Document<'a> {
-        #[serde(borrow)]
-        messages: Vec<&'a RawValue>,
-    }
-    let messages = match from_slice::<Vec<&RawValue>>(document) {
-        Ok(messages) => messages,
-        Err(_) => from_slice::<Document<'_>>(document)?.messages,
-    };
-    let place = |message: &&RawValue| {
-        let begin = message.get().as_ptr().addr().saturating_sub(document.as_ptr().addr());
-        FilePlace { begin: begin as u64, length: message.get().len() }
-    };
-    Ok(messages.iter().map(place).collect())
 }
 
 #[derive(Deserialize, Default)]

@@ -3,16 +3,17 @@
 //!
 //! A file is a log of changes: a message can come again, and then its last form counts; `$set` replaces members of the
 //! whole, and `$rewindTo` deletes messages. So a file is read twice: once to find where the messages that count are, and
-//! then message by message. The older format with one JSON document is not read.
+//! then message by message. Older versions wrote one JSON document with the messages, `session-<...>.json`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, from_slice, from_str};
+use serde_json::{Deserializer, Value, from_slice, from_str};
 
 use super::content::output;
 use super::gemini_parts::{GeminiPart, parts, shown_diff};
@@ -23,12 +24,18 @@ use super::placed_items::{FilePlace, PlacedItems, refuse_position};
 use super::tool_call::arguments;
 use super::walk::{Walk, WalkEntry, open_within};
 use super::written_time::written_time;
-use super::{TranscriptHome, TranscriptItems, TranscriptProblem, TranscriptReader, TranscriptSource};
+use super::{
+    TranscriptHome, TranscriptItem, TranscriptItems, TranscriptProblem, TranscriptReader, TranscriptSource,
+    Unread,
+};
 use crate::model::{AcpSessionId, Timestamp};
 
 const AGENT: &str = "gemini";
 /// The first message of every session.
 const CONTEXT: &str = "<session_context>";
+/// The name of a session is within so many bytes of a document.
+const DOCUMENT_HEAD: u64 = 4096;
+const MEMBER: &[u8] = b"\"sessionId\"";
 
 /// Reads the transcripts of Gemini CLI.
 pub(super) struct GeminiReader {
@@ -46,13 +53,21 @@ impl GeminiReader {
         struct FirstLine {
             session_id: AcpSessionId,
         }
-        entry.name.strip_suffix(".jsonl").filter(|_| entry.has_content())?;
-        let line = first_line(&walk.root(), &entry.path);
-        let line = line.map(|line| line.and_then(|line| from_slice::<FirstLine>(&line).ok()));
-        let session = match line {
-            Ok(Some(line)) => line.session_id,
+        let is_document = entry.name.starts_with("session-") && entry.name.ends_with(".json");
+        if !entry.has_content() || !is_document && !entry.name.ends_with(".jsonl") {
+            return None;
+        }
+        let session = if is_document {
+            session_of_document(&walk.root(), &entry.path)
+        } else {
+            let line = first_line(&walk.root(), &entry.path);
+            line.map(|line| Some(from_slice::<FirstLine>(&line?).ok()?.session_id))
+        };
+        let session = match session {
+            Ok(Some(session)) => session,
             Ok(None) => {
-                walk.note(&entry.path, "its first line names no session");
+                let begin = if is_document { "beginning" } else { "first line" };
+                walk.note(&entry.path, format!("its {begin} names no session"));
                 return None;
             }
             Err(error) => {
@@ -106,15 +121,60 @@ impl TranscriptReader for GeminiReader {
         let file = open_within(&self.tmp, &source.path)?;
         let mut queue = ItemQueue::default();
         queue.directory(None, &self.project_root(&source.path).unwrap_or_default());
-        let mut log = GeminiLog::default();
-        log.read(&file, &mut queue)?;
-        queue.title(None, &log.summary.take().unwrap_or_default());
-        let places = log.messages.into();
-        Ok(Box::new(PlacedItems { file, places, parser: GeminiParser, queue }))
+        let is_document = source.path.extension() == Some(OsStr::new("json"));
+        let lines = LineReader::new(Box::new(file.try_clone()?), 0);
+        let log = (!is_document).then(|| Box::new((GeminiLog::default(), lines)));
+        let places = if is_document { FilePlace::of_document(&file, &mut queue)? } else { Vec::new() };
+        let items = PlacedItems { file, places: places.into(), parser: GeminiParser, queue };
+        Ok(Box::new(GeminiItems { log, items }))
     }
 
     fn resume_command(&self, session: &str) -> Option<Vec<String>> {
         Some(["gemini", "--resume", session].map(str::to_owned).into())
+    }
+}
+
+/// The session that the beginning of a document names.
+fn session_of_document(directory: &Path, path: &Path) -> io::Result<Option<AcpSessionId>> {
+    let mut begin = Vec::new();
+    open_within(directory, path)?.take(DOCUMENT_HEAD).read_to_end(&mut begin)?;
+    let named = memchr::memmem::find(&begin, MEMBER).map(|found| &begin[found + MEMBER.len()..]);
+    let value = named.and_then(|rest| rest.trim_ascii_start().strip_prefix(b":"));
+    let values = value.map(|value| Deserializer::from_slice(value).into_iter::<AcpSessionId>());
+    Ok(values.and_then(|mut values| values.next()?.ok()))
+}
+
+/// The items of a log. Its messages are looked for with the first item, so that the deadline is known by then.
+struct GeminiItems {
+    /// The log, until it was read.
+    log: Option<Box<(GeminiLog, LineReader)>>,
+    items: PlacedItems<GeminiParser>,
+}
+
+impl TranscriptItems for GeminiItems {
+    fn next(&mut self) -> io::Result<Option<TranscriptItem>> {
+        if let Some(reading) = &mut self.log {
+            let (log, lines) = &mut **reading;
+            log.read(lines, &mut self.items.queue)?;
+            self.items.queue.title(None, &log.summary.take().unwrap_or_default());
+            self.items.places = std::mem::take(&mut log.messages).into();
+            self.log = None;
+        }
+        self.items.next()
+    }
+
+    fn position(&self) -> Option<u64> {
+        None
+    }
+
+    fn unread(&self) -> Unread {
+        self.items.unread()
+    }
+
+    fn stop_at(&mut self, until: Instant) {
+        if let Some(reading) = &mut self.log {
+            reading.1.stop_at(until);
+        }
     }
 }
 
@@ -147,8 +207,7 @@ struct GeminiLog {
 }
 
 impl GeminiLog {
-    fn read(&mut self, file: &File, items: &mut ItemQueue) -> io::Result<()> {
-        let mut lines = LineReader::new(Box::new(file.try_clone()?), 0);
+    fn read(&mut self, lines: &mut LineReader, items: &mut ItemQueue) -> io::Result<()> {
         loop {
             match lines.next_with_begin()? {
                 Some((begin, Line::Whole(line))) => {

@@ -82,7 +82,45 @@ fn gemini_subagents_have_a_parent_and_files_without_a_session_are_problems() {
         .map(|source| (source.session.as_str(), source.parent.as_ref().map(ToString::to_string)))
         .collect();
     assert_eq!(listed, [(ID, None), ("sub", Some(ID.to_owned()))]);
-    let path = ".gemini/tmp/p/chats/session-2026-11-17T09-30-00000000.jsonl".to_owned();
-    assert_eq!(problems, [(path, "its first line names no session".to_owned())]);
+    let mut problems = problems;
+    problems.sort();
+    let path = |end: &str| format!(".gemini/tmp/p/chats/session-2026-11-17T09-30-{end}");
+    let expected = [
+        (path("00000000.jsonl"), "its first line names no session".to_owned()),
+        (path("11111111.json"), "its beginning names no session".to_owned()),
+    ];
+    assert_eq!(problems, expected);
     assert_eq!(home.contents("gemini", "sub"), [directory("/home/u/p")]);
+}
+
+#[test]
+fn gemini_document_of_an_older_version_is_read() {
+    let document = json!({
+        "sessionId": "old", "projectHash": "x", "startTime": "2025-09-01T10:00:00.000Z", "messages": [
+            {"id": "m1", "timestamp": "2025-09-01T10:00:00.000Z", "type": "user", "content": "hello"},
+            {"id": "m2", "timestamp": "2025-09-01T10:00:01.000Z", "type": "gemini", "content": "hi", "thoughts": []},
+        ],
+    });
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    let file = ".gemini/tmp/p/chats/session-2025-09-01T10-00-01234567.json";
+    let home = TestHome::with(&[(file, &text), (".gemini/tmp/p/.project_root", "/home/u/p")]);
+    let expected = [directory("/home/u/p"), prompt("m1", "hello"), reply("m2", "hi")];
+    assert_eq!(home.contents("gemini", "old"), expected);
+    home.write(file, &text[..text.len() / 2]);
+    let (items, unread) = home.read("gemini", "old");
+    assert_eq!(contents(items), [directory("/home/u/p")]);
+    assert_eq!(unread, Unread { damaged: 1, ..Unread::default() });
+}
+
+#[test]
+fn gemini_log_is_read_until_the_deadline_only() {
+    let header = format!(r#"{{"sessionId":"{ID}","projectHash":"x"}}"#);
+    let message = r#"{"id":"a","type":"user","content":"hi"}"#;
+    // More than is read between two looks at the time.
+    let text = format!("{header}\n") + &format!("{message}\n").repeat(2 * 1024 * 1024 / message.len());
+    let home = TestHome::with(&[(FILE, &text)]);
+    let reader = home.reader("gemini");
+    let mut items = reader.open(&reader.find(ID).remove(0), 0).unwrap();
+    items.stop_at(std::time::Instant::now());
+    assert_eq!(items.next().unwrap_err().kind(), std::io::ErrorKind::TimedOut);
 }
