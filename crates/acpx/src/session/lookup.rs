@@ -35,8 +35,6 @@ use crate::output::{Console, OutputMode};
 /// A home's store, opened read-only.
 pub(crate) struct RecordLookup {
     pub(super) store: Option<SqliteStore>,
-    /// How many prompts the conversation has, if it is in its agent's transcript alone.
-    pub(crate) native_prompts: Option<u64>,
 }
 
 /// Whether closed sessions may be found.
@@ -49,7 +47,7 @@ pub(crate) enum SessionFilter {
 impl RecordLookup {
     /// Opens the store of the home.
     pub(crate) fn open() -> Result<Self, CliError> {
-        Ok(Self { store: HostLocator::of_environment()?.open_store()?, native_prompts: None })
+        Ok(Self { store: HostLocator::of_environment()?.open_store()? })
     }
 
     /// Opens the store as it is: one of an older format, or one that cannot be read, counts as none.
@@ -58,7 +56,6 @@ impl RecordLookup {
             SqliteOptions { reads: ReadThread::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
         Ok(Self {
             store: SqliteStore::open_with(&HostLocator::of_environment()?.paths.store(), &options).ok(),
-            native_prompts: None,
         })
     }
 

@@ -18,5 +18,6 @@ pub(crate) mod restore_cause;
 pub(crate) mod search_index;
 pub(crate) mod settings;
 pub(crate) mod setup_request;
+pub(crate) mod shown_session;
 pub(crate) mod states;
 pub(crate) mod takeover;

@@ -1,26 +1,27 @@
 //! Native transcripts as sessions of the shell: found by their ids, read as records without an agent, and adopted.
 //!
-//! To read one, its conversation is written to a store of its own that has no name any more. To continue one, it becomes
-//! a record of the home with the id that the agent gave the session; the agent then restores it like any other.
+//! To continue one, it becomes a record of the home with the id that the agent gave the session; the agent then restores
+//! it like any other.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::host::import_archive_alone;
+use acpx_core::index::SearchIndex;
 use acpx_core::model::{AbsolutePath, AgentSpec, RecordId, Secrets, SessionName};
 use acpx_core::protocol::{ArchiveMeta, ArchiveParams};
 use acpx_core::store::{Access, SqliteStore, Store};
 use acpx_core::transcripts::{
-    TRANSCRIPT_AGENTS, TranscriptArchive, TranscriptHome, TranscriptReader, TranscriptSource, archive_file,
-    transcript_reader,
+    TRANSCRIPT_AGENTS, TranscriptArchive, TranscriptHome, TranscriptProblem, TranscriptReader,
+    TranscriptSource, archive_file, transcript_reader,
 };
 
 use super::host_locator::HostLocator;
 use super::host_session::HostSession;
-use super::lookup::{RecordLookup, SHORTEST_PREFIX, SessionFilter, position_of};
+use super::lookup::{RecordLookup, SHORTEST_PREFIX, position_of};
 use super::settings::CommandSettings;
 use super::takeover;
 use crate::error::{CliError, SessionMatch, system_words};
@@ -91,13 +92,28 @@ impl NativeSessions {
 
     /// The transcript of a session by its whole id, if it is not empty.
     pub(crate) fn find_whole(&self, session: &str) -> Option<TranscriptSource> {
-        let found = self.readers.iter().flat_map(|reader| reader.find(session));
-        found.filter(|source| !source.is_empty()).max_by_key(|source| source.stamp.modified)
+        self.find_readable(session, &mut Vec::new())
     }
 
-    /// The transcript of a session, by its whole id or the beginning of it. An error if several begin so.
+    /// The same, with what could not be read.
+    fn find_readable(
+        &self,
+        session: &str,
+        problems: &mut Vec<TranscriptProblem>,
+    ) -> Option<TranscriptSource> {
+        let mut found = Vec::new();
+        for reader in &self.readers {
+            problems.extend(reader.find_each(session, &mut |source| found.push(source)));
+        }
+        found.retain(|source| !source.is_empty());
+        found.into_iter().max_by_key(|source| source.stamp.modified)
+    }
+
+    /// The transcript of a session, by its whole id or the beginning of it. An error if several begin so, or if there is
+    /// one that cannot be read.
     pub(crate) fn find(&self, reference: &str) -> Result<Option<TranscriptSource>, CliError> {
-        if let Some(source) = self.find_whole(reference) {
+        let mut problems = Vec::new();
+        if let Some(source) = self.find_readable(reference, &mut problems) {
             return Ok(Some(source));
         }
         if reference.chars().count() < SHORTEST_PREFIX || position_of(reference).is_some() {
@@ -105,25 +121,62 @@ impl NativeSessions {
         }
         let mut matches: Vec<TranscriptSource> = Vec::new();
         for reader in &self.readers {
-            reader.list(&mut |source| {
+            problems.extend(reader.list(&mut |source| {
                 let is_known = matches.iter().any(|known| known.session == source.session);
                 if source.parent.is_none() && !is_known && source.session.as_str().starts_with(reference) {
                     matches.push(source);
                 }
-            });
+            }));
         }
-        if matches.len() < 2 {
-            return Ok(matches.pop());
+        match matches.len() {
+            0 => self.refuse_unreadable(reference, problems).map(|()| None),
+            1 => Ok(matches.pop()),
+            found => {
+                matches.truncate(LISTED_MATCHES);
+                let listed = matches.iter().map(|source| SessionMatch {
+                    id: source.session.to_string(),
+                    agent: source.agent.to_owned(),
+                    name: None,
+                    cwd: source.path.display().to_string(),
+                });
+                let (prefix, is_cut) = (reference.to_owned(), found > LISTED_MATCHES);
+                Err(CliError::AmbiguousId { prefix, matches: listed.collect(), is_cut })
+            }
         }
-        let is_cut = matches.len() > LISTED_MATCHES;
-        matches.truncate(LISTED_MATCHES);
-        let listed = matches.iter().map(|source| SessionMatch {
-            id: source.session.to_string(),
-            agent: source.agent.to_owned(),
-            name: None,
-            cwd: source.path.display().to_string(),
-        });
-        Err(CliError::AmbiguousId { prefix: reference.to_owned(), matches: listed.collect(), is_cut })
+    }
+
+    /// An error if a transcript that was not found exists: where it may be cannot be read, or the index has it from a
+    /// process whose environment names another directory.
+    fn refuse_unreadable(&self, reference: &str, problems: Vec<TranscriptProblem>) -> Result<(), CliError> {
+        let places: Vec<PathBuf> = self.readers.iter().flat_map(|reader| reader.locations()).collect();
+        let may_have_it = |path: &Path| {
+            path.to_string_lossy().contains(reference)
+                || may_be_id(reference) && places.iter().any(|place| place == path)
+        };
+        if let Some(TranscriptProblem { path, reason }) =
+            problems.into_iter().find(|problem| may_have_it(&problem.path))
+        {
+            return Err(CliError::Transcript { path, session: reference.to_owned(), reason });
+        }
+        let index = HostLocator::of_environment()?.paths.index();
+        // The index is only a help here: without it there is no such session.
+        let Ok(index) = SearchIndex::open_unchanged(&index) else { return Ok(()) };
+        let rows = index.transcripts_by_prefix(reference, None, LISTED_MATCHES).unwrap_or_default();
+        for row in rows {
+            let Some(reader) = self.reader(&row.agent) else { continue };
+            let places = reader.locations();
+            let is_below = |place: &PathBuf| {
+                row.path.starts_with(place)
+                    || place.canonicalize().is_ok_and(|real| row.path.starts_with(real))
+            };
+            if row.path.exists() && !places.iter().any(is_below) {
+                let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+                let reason =
+                    format!("transcripts of {} are read from {} here", row.agent, places.join(" and "));
+                return Err(CliError::Transcript { path: row.path, session: row.session, reason });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the transcript as an archive in a directory.
@@ -142,35 +195,6 @@ impl NativeSessions {
             return Err(not_read(io::ErrorKind::NotFound.into()));
         };
         archive_file(reader, source, Arc::clone(&self.secrets), cwd, directory).map_err(not_read)
-    }
-
-    /// A store with the conversation of a transcript and nothing else, and how many prompts it has. Its file has no name
-    /// any more.
-    pub(crate) async fn store_of(
-        &self,
-        source: &TranscriptSource,
-        settings: &CommandSettings,
-    ) -> Result<(SqliteStore, u64), CliError> {
-        let home = HostLocator::of_environment()?;
-        let parent =
-            if home.paths.home().is_dir() { home.paths.home().to_owned() } else { std::env::temp_dir() };
-        let not_made = |error: io::Error| CliError::Directory {
-            path: parent.clone(),
-            reason: system_words(&error),
-            flag: "ACPX_HOME",
-        };
-        let directory = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&parent).map_err(not_made)?;
-        let archive = self.archive(source, &settings.cwd, directory.path())?;
-        let agent = AgentSpec::new(source.agent, [""; 0]).named(source.agent);
-        let params = params(source, &agent, &archive, None);
-        let path = directory.path().join("acpx.db");
-        let written = SqliteStore::open(&path, Access::ReadWrite)?;
-        import_archive_alone(&written, params).await?;
-        drop(written);
-        let store = SqliteStore::open_copy(&path)?;
-        // The store has the file open.
-        fs::remove_dir_all(directory.keep()).map_err(not_made)?;
-        Ok((store, archive.prompts))
     }
 
     /// Makes a record of a transcript, through the running host or, without one, under the host's lock.
@@ -201,24 +225,6 @@ impl NativeSessions {
 }
 
 impl RecordLookup {
-    /// Opens the store of the home or, if the name refers to no session there but to an agent's own transcript, a store
-    /// with that conversation alone.
-    pub(crate) async fn with_transcripts(settings: &CommandSettings) -> Result<Self, CliError> {
-        let lookup = Self::open()?;
-        let Some(reference) = &settings.session else { return Ok(lookup) };
-        if lookup.selected(settings, SessionFilter::OpenOrClosed).await?.is_some() {
-            return Ok(lookup);
-        }
-        let native = NativeSessions::of(settings);
-        match native.find(reference.as_str())? {
-            Some(source) if !lookup.has_deleted(&source).await? => {
-                let (store, prompts) = native.store_of(&source, settings).await?;
-                Ok(Self { store: Some(store), native_prompts: Some(prompts) })
-            }
-            Some(_) | None => Ok(lookup),
-        }
-    }
-
     /// Whether a record with this session was deleted. Its agent's transcript does not bring it back.
     pub(crate) async fn has_deleted(&self, source: &TranscriptSource) -> Result<bool, CliError> {
         let (Some(store), Ok(id)) = (self.store(), RecordId::new(source.session.as_str())) else {
@@ -233,6 +239,14 @@ impl RecordLookup {
         }
         Ok(false)
     }
+}
+
+/// Whether a text may be the id of a session, or the beginning of one, rather than a name.
+fn may_be_id(reference: &str) -> bool {
+    let rest = reference.strip_prefix("ses_").unwrap_or(reference);
+    rest.len() < reference.len()
+        || rest.bytes().any(|byte| byte.is_ascii_digit())
+            && rest.bytes().all(|byte| byte.is_ascii_hexdigit() || b"-_".contains(&byte))
 }
 
 fn params(

@@ -20,8 +20,6 @@ pub struct TranscriptArchive {
     pub file: NamedTempFile,
     /// The directory that the transcript names, or else the one that was given.
     pub cwd: AbsolutePath,
-    /// How many prompts the conversation has.
-    pub prompts: u64,
 }
 
 /// Writes the whole transcript as an archive in a temporary file of this directory. The session is in `cwd`, unless the
@@ -38,7 +36,7 @@ pub fn archive_file(
     let summary = write_archive(source, events, cwd.as_str(), &mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let named = summary.directory.and_then(|directory| AbsolutePath::new(directory).ok());
-    Ok(TranscriptArchive { file, cwd: named.unwrap_or_else(|| cwd.clone()), prompts: summary.prompts })
+    Ok(TranscriptArchive { file, cwd: named.unwrap_or_else(|| cwd.clone()) })
 }
 
 fn write_archive(

@@ -74,7 +74,7 @@ impl TranscriptSummary {
 
 impl TranscriptItem {
     /// How many [updates](Self::updates) there are.
-    pub(crate) fn updates_count(&self) -> u64 {
+    pub fn updates_count(&self) -> u64 {
         match &self.content {
             ItemContent::Prompt { blocks, .. } => blocks.len() as u64,
             ItemContent::Directory(_) | ItemContent::Tokens(_) | ItemContent::ForkOf(_) => 0,
@@ -138,6 +138,8 @@ pub struct TranscriptEvents {
     /// The time of an item that has none: that of the one before it.
     at: Timestamp,
     seq: Seq,
+    /// Events before this one are counted only.
+    from: Seq,
     summary: TranscriptSummary,
 }
 
@@ -155,8 +157,19 @@ impl TranscriptEvents {
             secrets,
             at,
             seq: Seq(0),
+            from: Seq::FIRST,
             summary: TranscriptSummary::default(),
         })
+    }
+
+    /// Leaves out the events before this one.
+    pub fn skip_to(&mut self, from: Seq) {
+        self.from = from;
+    }
+
+    /// The number of the last event so far.
+    pub fn last(&self) -> Seq {
+        self.seq
     }
 
     /// The next events; `None` at the end. This blocks.
@@ -166,8 +179,16 @@ impl TranscriptEvents {
             let Some(item) = self.items.next()? else { break };
             self.summary.add(&item);
             self.at = item.at.unwrap_or(self.at);
+            let end = Seq(self.seq.0 + item.updates_count());
+            if end < self.from {
+                self.seq = end;
+                continue;
+            }
             for update in item.updates() {
                 let event = self.event(&update);
+                if event.seq < self.from {
+                    continue;
+                }
                 bytes += event.body.len();
                 batch.push(event);
             }

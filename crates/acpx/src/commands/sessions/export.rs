@@ -7,7 +7,6 @@ use std::path::Path;
 
 use acpx_core::host::title;
 use acpx_core::model::{Event, Record, Seq, Timestamp, TurnId};
-use acpx_core::store::Store;
 use acpx_core::wire::since_1970;
 
 use crate::cli::{ExportArgs, ExportFormat, Format, UsageError};
@@ -17,11 +16,8 @@ use crate::output::{
 };
 use crate::private_file::{ExistingFile, PrivateFile};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
-
-/// How many events are read at a time.
-const PAGE: usize = 1024;
+use crate::session::shown_session::{ShownConversation, ShownSession};
 
 /// Exports the selected session.
 pub(crate) fn run(settings: &CommandSettings, args: &ExportArgs) -> Result<(), CliError> {
@@ -30,10 +26,17 @@ pub(crate) fn run(settings: &CommandSettings, args: &ExportArgs) -> Result<(), C
         refuse_unless_json(args.r#as)?;
     }
     block_on(async {
-        let lookup = RecordLookup::with_transcripts(settings).await?;
-        let (record, store) = lookup.need(settings, "export").await?;
-        let export = Export { store, record: &record, format: args.r#as };
         let mut console = Console::of_program(settings.mode);
+        let session = ShownSession::find(settings, "export").await?;
+        let mut record = match &session {
+            ShownSession::Stored { record, .. } => (**record).clone(),
+            ShownSession::Native(native) => native.record(&mut console).await?.record,
+        };
+        let Some(conversation) = session.into_conversation() else { return Ok(()) };
+        if let (Some((store, _)), false) = (conversation.stored(), args.r#as == ExportFormat::Archive) {
+            record.info.title = title(&**store, &record).await?;
+        }
+        let export = Export { conversation: &conversation, record: &record, format: args.r#as };
         let Some(output) = output else {
             export.write(&mut console.out).await?;
             return Ok(console.flush()?);
@@ -75,7 +78,7 @@ fn refuse_other_kinds(path: &Path) -> io::Result<()> {
 
 /// A session that is exported.
 struct Export<'a> {
-    store: &'a dyn Store,
+    conversation: &'a ShownConversation,
     record: &'a Record,
     format: ExportFormat,
 }
@@ -91,12 +94,10 @@ impl Export<'_> {
     }
 
     async fn document(&self, kind: DocumentKind, out: &mut dyn Write) -> Result<(), CliError> {
-        let mut record = self.record.clone();
-        record.info.title = title(self.store, &record).await?;
         let mut document = document(kind);
-        document.begin(&record, out)?;
+        document.begin(self.record, out)?;
         self.each_section(|section| document.section(&section, out)).await?;
-        Ok(document.end(&record, out)?)
+        Ok(document.end(self.record, out)?)
     }
 
     async fn archive(&self, out: &mut dyn Write) -> Result<(), CliError> {
@@ -108,13 +109,15 @@ impl Export<'_> {
         .await?;
         let home = std::env::home_dir();
         archive.begin(self.record, home.as_deref(), Timestamp::since_1970(since_1970()), out)?;
-        let mut next = TurnId::FIRST;
-        while let Some(turn) = self.store.first_turn_from(self.record.id.clone(), next).await? {
-            if Some(turn.id) > self.record.last_turn {
-                break;
+        if let Some((store, _)) = self.conversation.stored() {
+            let mut next = TurnId::FIRST;
+            while let Some(turn) = store.first_turn_from(self.record.id.clone(), next).await? {
+                if Some(turn.id) > self.record.last_turn {
+                    break;
+                }
+                next = turn.id.next();
+                archive.turn(&turn, out)?;
             }
-            next = turn.id.next();
-            archive.turn(&turn, out)?;
         }
         archive.begin_events(out)?;
         self.each_event(|event| archive.event(event, out)).await?;
@@ -123,24 +126,16 @@ impl Export<'_> {
         Ok(ArchiveWriter::end(out)?)
     }
 
-    /// The next events that the record had when it was read; empty after the last.
-    async fn page(&self, next: Seq) -> Result<Vec<Event>, CliError> {
-        if Some(next) > self.record.last_seq {
-            return Ok(Vec::new());
-        }
-        let mut page = self.store.events(self.record.id.clone(), next, PAGE).await?;
-        page.retain(|event| Some(event.seq) <= self.record.last_seq);
-        Ok(page)
-    }
-
     /// Calls `each` with every event that the record had when it was read.
     async fn each_event(&self, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<(), CliError> {
-        let mut page = self.page(Seq::FIRST).await?;
-        while let Some(last) = page.last().map(|event| event.seq) {
-            page.iter().try_for_each(&mut each)?;
-            page = self.page(last.next()).await?;
+        let mut events = self.conversation.events(Seq::FIRST)?;
+        loop {
+            let page = events.next().await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            page.iter().filter(|event| Some(event.seq) <= self.record.last_seq).try_for_each(&mut each)?;
         }
-        Ok(())
     }
 
     /// Calls `each` with every section, complete.
@@ -149,14 +144,17 @@ impl Export<'_> {
         mut each: impl FnMut(ConversationSection) -> io::Result<()>,
     ) -> Result<(), CliError> {
         let mut sections = Sections::new(self.record.id.clone());
-        let mut page = self.page(Seq::FIRST).await?;
-        while let Some(last) = page.last().map(|event| event.seq) {
-            for event in &page {
+        let mut events = self.conversation.events(Seq::FIRST)?;
+        loop {
+            let page = events.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            for event in page.iter().filter(|event| Some(event.seq) <= self.record.last_seq) {
                 if let Some(section) = sections.apply(event) {
                     each(self.complete(section).await?)?;
                 }
             }
-            page = self.page(last.next()).await?;
         }
         match sections.finish() {
             Some(section) => Ok(each(self.complete(section).await?)?),
@@ -166,7 +164,7 @@ impl Export<'_> {
 
     async fn complete(&self, mut section: ConversationSection) -> Result<ConversationSection, CliError> {
         if let Some(turn) = section.turn
-            && let Some(turn) = self.store.turn_numbered(self.record.id.clone(), turn).await?
+            && let Some(turn) = self.conversation.turn_numbered(turn).await?
         {
             section.complete(&turn);
         }

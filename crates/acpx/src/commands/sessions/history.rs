@@ -1,62 +1,61 @@
 //! `acpx sessions history` shows the last entries of an open or closed session, and `sessions read` all of them in full.
 
 use acpx_core::home::listens;
-use acpx_core::host::RecordEvents;
 use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
 use acpx_core::store::{Store, StoreError};
 
 use crate::error::CliError;
 use crate::output::{Console, History, HistoryPart, history};
 use crate::session::host_locator::{HostLocator, block_on};
-use crate::session::lookup::{RecordLookup, agent_lives};
+use crate::session::lookup::agent_lives;
 use crate::session::settings::CommandSettings;
-
-/// How many events are read at a time.
-const PAGE: usize = 4096;
+use crate::session::shown_session::{ShownConversation, ShownSession};
 
 /// Shows a part of the selected session.
 pub(crate) fn run(settings: &CommandSettings, part: HistoryPart) -> Result<(), CliError> {
     block_on(async {
-        let lookup = RecordLookup::with_transcripts(settings).await?;
-        let (record, _) = lookup.need(settings, part.verb()).await?;
-        let Some((store, events)) = lookup.into_events(&record) else { return Ok(()) };
-        let mut conversation = last_entries(&*store, &record, &events, part).await?;
-        // Turns that were sent by a dead host, or to a dead agent, are interrupted.
-        let paths = HostLocator::of_environment()?.paths;
-        for (turn, at) in
-            left_turns(&*store, &record.id, |record| agent_lives(record, &paths) && listens(&paths)).await?
-        {
-            conversation.add_interrupted(turn, at);
-        }
+        let session = ShownSession::find(settings, part.verb()).await?;
+        let Some(shown) = session.into_conversation() else { return Ok(()) };
         let mut console = Console::of_program(settings.mode);
-        Ok(history(&record.identity(), &conversation, part, &mut console)?)
+        let identity = shown.identity()?;
+        let mut conversation = last_entries(&shown, &identity.record, part, &mut console).await?;
+        if let Some((store, record)) = shown.stored() {
+            // Turns that were sent by a dead host, or to a dead agent, are interrupted.
+            let paths = HostLocator::of_environment()?.paths;
+            let is_seen_to = |record: &Record| agent_lives(record, &paths) && listens(&paths);
+            for (turn, at) in left_turns(&**store, &record.id, is_seen_to).await? {
+                conversation.add_interrupted(turn, at);
+            }
+        }
+        Ok(history(&identity, &conversation, part, &mut console)?)
     })
 }
 
-/// The last entries of a record: those of as many of its last turns as there are entries to show. A turn has at least one
-/// entry unless its prompt has no words, so a second look further back is rare.
+/// The last entries of a session: those of as many of its last turns as there are entries to show. A turn has at least
+/// one entry unless its prompt has no words, so a second look further back is rare.
 async fn last_entries(
-    store: &dyn Store,
-    record: &Record,
-    events: &RecordEvents,
+    shown: &ShownConversation,
+    record: &RecordId,
     part: HistoryPart,
+    console: &mut Console<'_>,
 ) -> Result<History, CliError> {
     let limit = part.limit();
     let mut turns = limit as u64;
     loop {
-        let start = if limit == 0 { Seq::FIRST } else { events.last_turns(turns).await? };
-        let mut conversation = History::of(record.id.clone(), start);
-        let mut from = start;
+        let start = if limit == 0 { Seq::FIRST } else { shown.last_turns(turns, console).await? };
+        let mut conversation = History::of(record.clone(), start);
+        let mut events = shown.events(start)?;
         loop {
-            let page = store.events(record.id.clone(), from, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            from = last.seq.next();
+            let page = events.next().await?;
+            if page.is_empty() {
+                break;
+            }
             for event in &page {
                 conversation.apply(event);
             }
         }
         for turn in conversation.silent_turns() {
-            if let Some(turn) = store.turn_numbered(record.id.clone(), turn).await? {
+            if let Some(turn) = shown.turn_numbered(turn).await? {
                 conversation.add_unsent(&turn);
             }
         }

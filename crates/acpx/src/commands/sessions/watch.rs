@@ -12,6 +12,7 @@ use crate::session::host_locator::{HostLocator, block_on};
 use crate::session::host_session::{HostSession, HostSessionError};
 use crate::session::lookup::RecordLookup;
 use crate::session::settings::CommandSettings;
+use crate::session::shown_session::ShownConversation;
 
 /// Follows the selected session, from the next event on or from a cursor.
 pub(crate) fn run(settings: &CommandSettings, from: Option<&Cursor>) -> Result<(), CliError> {
@@ -39,7 +40,8 @@ async fn follow(
         // A closed session has no further events, so the stored ones are shown.
         output::watching_closed(label, &mut console);
         let next = events.find(from.unwrap_or(&Cursor::Start)).await?;
-        return replay::show(settings, record, &store, next).await;
+        let shown = ShownConversation::Stored { store, events, record: Box::new(record.clone()) };
+        return replay::show(settings, &shown, next, &mut console).await;
     }
     let next = match from {
         Some(position) => events.find(position).await?,

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
-use crate::acpx::{Place, text};
+use crate::acpx::{Done, Place, text};
 use crate::editor::Editor;
 
 const ID: &str = "3c16f5a6-36f3-41bd-ba11-3b4193de45f1";
@@ -132,6 +132,68 @@ fn native_session_is_read_without_its_agent_and_nothing_changes() {
     assert_eq!(left, ["config.json"]);
     let missing = place.acpx(&["--format", "json", "claude", "sessions", "show", "no-such-session"]);
     assert_eq!(missing.failure().0, "NO_SESSION");
+}
+
+#[test]
+fn native_session_is_read_where_nothing_can_be_written() {
+    let place = Place::new();
+    let directory = place.user_home().join(".claude/projects/-any-name");
+    fs::create_dir_all(&directory).unwrap();
+    let lines: Vec<String> = conversation(&place).iter().map(ToString::to_string).collect();
+    fs::write(directory.join(format!("{ID}.jsonl")), lines.join("\n")).unwrap();
+    let shown = |arguments: &[&str]| {
+        let mut command = place.command(&[&["claude", "sessions"], arguments].concat());
+        command.env("ACPX_HOME", place.path_of("no-home")).env("TMPDIR", place.path_of("no-directory"));
+        Done::of(&mut command)
+    };
+    let words = |arguments: &[&str]| {
+        let done = shown(arguments);
+        let words = ["before the compaction", "early answer", "after the compaction", "late answer"];
+        let found: Vec<bool> = words.iter().map(|words| done.out.contains(words)).collect();
+        assert_eq!(done.code, Some(0), "{done:?}");
+        found
+    };
+    assert!(shown(&["show", ID]).out.contains(&format!("cwd: {}", place.work().display())));
+    assert_eq!(words(&["replay", ID]), [true; 4]);
+    assert_eq!(words(&["replay", ID, "--last", "1"]), [false, false, true, true]);
+    assert_eq!(words(&["replay", ID, "--from", "message:a1"]), [false, true, true, true]);
+    assert_eq!(words(&["history", ID, "--limit", "1"])[2..], [false, true]);
+    assert_eq!(words(&["read", ID]), [true; 4]);
+    for form in ["archive", "json", "markdown", "html"] {
+        assert_eq!(words(&["export", ID, "--as", form]), [true; 4], "{form}");
+    }
+    let refused = shown(&["replay", ID, "--from", "seq:99"]).err;
+    assert!(refused.contains("the conversation has no event 99; its last one is 5"), "{refused}");
+    assert!(!place.path_of("no-home").exists());
+}
+
+#[test]
+fn native_session_that_cannot_be_read_is_no_missing_one() {
+    let place = Place::new();
+    claude(&place, &Script::new());
+    write_transcript(&place, &conversation(&place));
+    place.ok(&["index", "update"]);
+    // The index knows it from a process with another environment.
+    place.configure("{}");
+    let path = transcript(&place).canonicalize().unwrap();
+    let refused = place.acpx(&["claude", "sessions", "show", &ID[..8]]).err;
+    let expected = format!(
+        "cannot read the transcript {} of the session {ID}: transcripts of claude are",
+        path.display()
+    );
+    assert!(refused.contains(&expected), "{refused}");
+    let missing = place.acpx(&["--format", "json", "claude", "sessions", "show", "11111111"]);
+    assert_eq!(missing.failure().0, "NO_SESSION");
+    claude(&place, &Script::new());
+    // A pipe cannot be read by anybody.
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for command in [&["sessions", "show", ID][..], &["-s", ID, "go on"]] {
+        let refused = place.acpx(&[&["--format", "json", "claude"], command].concat());
+        assert_eq!(refused.failure().0, "TRANSCRIPT_NOT_READ", "{refused:?}");
+        let message = &refused.lines().pop().unwrap()["error"]["message"];
+        assert!(message.as_str().unwrap().contains("it is not a regular file"), "{message}");
+    }
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn transcript_is_written_as_an_archive_of_an_adopted_session() {
     let (cwd, secrets) = (AbsolutePath::new("/elsewhere").unwrap(), Arc::new(Secrets::new([""; 0])));
     let directory = tempfile::tempdir().unwrap();
     let archive = archive_file(&*reader, &source, secrets, &cwd, directory.path()).unwrap();
-    assert_eq!((archive.cwd.as_str(), archive.prompts), ("/p", 1));
+    assert_eq!(archive.cwd.as_str(), "/p");
     let archive = std::fs::read(archive.file.path()).unwrap();
     let time = "2026-11-17T09:00:00.000Z";
     let millis = Timestamp::parse(time).unwrap().as_millis();
