@@ -1,14 +1,18 @@
 //! Looks for the transcripts that agents keep themselves: how many there are, and which cannot be read.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use acpx_core::index::SearchIndex;
 use acpx_core::transcripts::TranscriptReader;
 use tokio::time::timeout;
 
 use super::DoctorReport;
 use crate::error::CliError;
 use crate::output::Finding;
+use crate::session::host_locator::HostLocator;
 use crate::session::native::NativeSessions;
+use crate::session::search_index;
 use crate::session::settings::CommandSettings;
 
 /// How long the transcripts of one agent are looked for.
@@ -18,6 +22,7 @@ const NAMED: usize = 5;
 
 /// Reports the transcripts of every agent that has some.
 pub(super) async fn look(settings: &CommandSettings, report: &mut DoctorReport) -> Result<(), CliError> {
+    let unread = unread_lines();
     for reader in NativeSessions::of_all(settings).readers {
         let (agent, places) = (reader.agent(), places(&*reader));
         let list = tokio::task::spawn_blocking(move || {
@@ -33,6 +38,15 @@ pub(super) async fn look(settings: &CommandSettings, report: &mut DoctorReport) 
         if count > 0 {
             report.say(&Finding::ok("transcripts", format!("{agent}: {count} in {places}")))?;
         }
+        if let Some(lines) = unread.get(agent).filter(|lines| **lines > 0) {
+            let words =
+                format!("{agent}: {lines} lines are damaged, too long, incomplete or of an unknown kind");
+            report.say(&Finding::warn(
+                "transcripts",
+                words,
+                "the rest of these transcripts is shown and found",
+            ))?;
+        }
         for problem in problems.iter().take(NAMED) {
             let words = format!("{agent}: {}: {}", problem.path.display(), problem.reason);
             report.say(&Finding::warn("transcripts", words, "it is not listed and not found by a search"))?;
@@ -43,6 +57,14 @@ pub(super) async fn look(settings: &CommandSettings, report: &mut DoctorReport) 
         }
     }
     Ok(())
+}
+
+/// How many lines of each agent's transcripts could not be read, as far as the search index knows.
+fn unread_lines() -> HashMap<String, u64> {
+    let Ok(locator) = HostLocator::of_environment() else { return HashMap::new() };
+    let status = SearchIndex::open_unchanged(&search_index::path(&locator)).and_then(|index| index.status());
+    let agents = status.map(|status| status.agents).unwrap_or_default();
+    agents.into_iter().map(|(agent, _, lines)| (agent, lines)).collect()
 }
 
 fn places(reader: &dyn TranscriptReader) -> String {

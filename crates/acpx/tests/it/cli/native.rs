@@ -419,6 +419,13 @@ fn doctor_reports_transcripts_and_those_that_cannot_be_read() {
         ),
     ];
     assert_eq!(about, expected);
+    // What the index could not read is counted.
+    let mut file = fs::File::options().append(true).open(transcript(&place)).unwrap();
+    std::io::Write::write_all(&mut file, b"no JSON\n{\"type\"").unwrap();
+    place.ok(&["index", "update"]);
+    let done = place.ok(&["doctor"]);
+    let line = "claude: 2 lines are damaged, too long, incomplete or of an unknown kind";
+    assert!(done.contains(line), "{done}");
 }
 
 #[test]
