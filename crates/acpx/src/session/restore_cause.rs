@@ -1,16 +1,24 @@
 //! Why an agent could not restore a session, as far as its own transcript shows it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use acpx_core::model::{AcpSessionId, Record};
+use acpx_core::store::open_regular_file;
 use acpx_core::transcripts::{TranscriptProblem, TranscriptReader, TranscriptSource, TranscriptSummary};
+use serde::de::IgnoredAny;
 
 use super::native::NativeSessions;
 use super::settings::CommandSettings;
 use crate::error::system_words;
 use crate::output::TranscriptView;
+
+/// How long a transcript is read for the cause of a failed restore.
+const READ_LIMIT: Duration = Duration::from_secs(1);
+/// How much of the end of a large transcript is read.
+const TAIL: u64 = 64 * 1024;
 
 /// What is wrong with the transcript of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +75,7 @@ impl fmt::Display for RestoreCause {
 
 impl RestoreCause {
     /// What is wrong with the transcript of the session that the record is in; `None` if nothing is, or the agent's
-    /// format is not known. This reads the transcript.
+    /// format is not known. This reads the transcript, a large one not to its end.
     pub(crate) fn of(record: &Record, settings: &CommandSettings) -> Option<Self> {
         let agent = record.agent.name.as_deref()?;
         let native = NativeSessions::of_all(settings);
@@ -97,7 +105,7 @@ impl RestoreCause {
         if source.is_empty() {
             return Some(Self::Empty(path));
         }
-        let (summary, is_torn) = match read(reader, source) {
+        let (summary, is_torn) = match read(reader, source, READ_LIMIT) {
             Ok(read) => read,
             Err(error) => return Some(Self::NotRead { path, reason: system_words(&error) }),
         };
@@ -137,14 +145,37 @@ fn newest(
     problems.into_iter().find(|problem| may_have_it(&problem.path)).map_or(Ok(None), Err)
 }
 
-/// What a transcript says about its session, and whether its end is torn.
-fn read(reader: &dyn TranscriptReader, source: &TranscriptSource) -> io::Result<(TranscriptSummary, bool)> {
+/// What a transcript says about its session, and whether its end is torn. Of one that is not read within the limit, the
+/// directory is unknown and only the end is read.
+fn read(
+    reader: &dyn TranscriptReader,
+    source: &TranscriptSource,
+    limit: Duration,
+) -> io::Result<(TranscriptSummary, bool)> {
     let mut items = reader.open(source, 0)?;
+    items.stop_at(Instant::now() + limit);
     let mut summary = TranscriptSummary::default();
-    while let Some(item) = items.next()? {
-        summary.add(&item);
+    loop {
+        match items.next() {
+            Ok(Some(item)) => summary.add(&item),
+            Ok(None) => return Ok((summary, items.unread().is_torn)),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Ok((TranscriptSummary::default(), has_torn_end(&source.path)?));
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok((summary, items.unread().is_torn))
+}
+
+/// Whether the last line of a file is neither ended nor a whole JSON value.
+fn has_torn_end(path: &Path) -> io::Result<bool> {
+    let mut file = open_regular_file(path)?;
+    let begin = file.metadata()?.len().saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail)?;
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(!last.is_empty() && serde_json::from_slice::<IgnoredAny>(last).is_err())
 }
 
 /// A process of this user, other than the record's own agent, that has the file open. Only Linux tells.
@@ -179,4 +210,33 @@ fn resume_command(record: &Record) -> Option<Vec<String>> {
     let is_prompted = record.answered_turns > 0 || record.is_adopted();
     acpx_core::transcripts::resume_command(record.agent.name.as_deref()?, session.as_str())
         .filter(|_| is_prompted)
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::transcripts::{TranscriptHome, transcript_reader};
+
+    use super::*;
+
+    #[test]
+    fn cause_of_a_failed_restore_is_found_within_a_time_limit() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(".claude/projects/-w/aaaa.jsonl");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let line = r#"{"type":"user","uuid":"u","cwd":"/w","message":{"content":"hi"}}"#;
+        let reader = transcript_reader("claude", &TranscriptHome { home: home.path(), variable: &|_| None });
+        let reader = reader.unwrap();
+        // More than is read between two looks at the time.
+        let lines = format!("{line}\n").repeat(2 * 1024 * 1024 / line.len());
+        for (text, is_torn) in
+            [(lines.clone(), false), (lines.clone() + line, false), (lines + "{\"type", true)]
+        {
+            std::fs::write(&path, text).unwrap();
+            let source = reader.find("aaaa").remove(0);
+            let at_once = read(&*reader, &source, Duration::ZERO).unwrap();
+            assert_eq!(at_once, (TranscriptSummary::default(), is_torn));
+            let (whole, is_whole_torn) = read(&*reader, &source, Duration::from_mins(10)).unwrap();
+            assert_eq!((whole.directory.as_deref(), is_whole_torn), (Some("/w"), is_torn));
+        }
+    }
 }
