@@ -156,7 +156,10 @@ pub(crate) fn all_sessions(
 fn id(row: &AnySession) -> String {
     match row {
         AnySession::Record { row, .. } => shown_id(&row.record),
-        AnySession::Native(row) => format!("{} [native]", on_one_line(&row.session.session)),
+        AnySession::Native(row) => {
+            let archived = if row.session.is_archived { " [archived]" } else { "" };
+            format!("{} [native]{archived}", on_one_line(&row.session.session))
+        }
     }
 }
 
@@ -222,7 +225,7 @@ fn any_cells(row: &AnySession, view: TableView<'_>) -> [Cell; SESSION_COLUMNS] {
     };
     let cell = |style, text: String| Cell { text, style };
     [
-        cell(Style::Accent, "native".to_owned()),
+        cell(Style::Accent, if session.is_archived { "archived" } else { "native" }.to_owned()),
         cell(Style::Plain, in_a_column(Some(&session.agent))),
         cell(if is_here { Style::Bold } else { Style::Plain }, in_a_column(session.title.as_deref())),
         cell(Style::Plain, directory),
@@ -275,6 +278,15 @@ mod tests {
         all_sessions(&rows(), view(), true, &mut console).unwrap();
         drop(console);
         String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn archived_native_session_is_marked_in_every_list() {
+        let AnySession::Native(mut row) = native(None, true) else { panic!("it is a native session") };
+        row.session.is_archived = true;
+        let row = AnySession::Native(row);
+        assert_eq!(id(&row), "3f2a9c1e-bbbb [native] [archived]");
+        assert_eq!(any_cells(&row, view())[0].text, "archived");
     }
 
     #[test]

@@ -189,6 +189,32 @@ fn mcp_reads_a_transcript_that_only_the_agent_keeps() {
 }
 
 #[test]
+fn sessions_that_were_archived_in_codex_are_invisible_to_every_tool() {
+    let place = Place::new();
+    let rollout = |below: &str, id: &str| {
+        let path =
+            place.path_of("user/.codex").join(below).join(format!("rollout-2026-11-17T09-32-30-{id}.jsonl"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let at = "2026-11-17T09:32:30.113Z";
+        let meta = json!({ "id": id, "timestamp": at, "cwd": place.work(), "source": "cli" });
+        let prompt = json!({ "type": "user_message", "message": "lay the tiles" });
+        let lines = [("session_meta", meta), ("event_msg", prompt)]
+            .map(|(kind, payload)| json!({ "timestamp": at, "type": kind, "payload": payload }).to_string());
+        std::fs::write(path, lines.join("\n") + "\n").unwrap();
+    };
+    let (kept, archived) = ("01a1e8d9-cc03-7a32-906e-0ae38779920c", "01a1e8d9-cc03-7a32-906e-0ae38779920d");
+    rollout("sessions/2026/11/17", kept);
+    rollout("archived_sessions", archived);
+    let client = RecallClient::new(&place, &[]);
+    assert_eq!(client.listed(), [kept]);
+    let found = client.found("search", &json!({ "words": "tiles" }));
+    let sessions: Vec<&Value> =
+        found["matches"].as_array().unwrap().iter().map(|found| &found["session"]).collect();
+    assert_eq!(sessions, [kept]);
+    client.refused("read_session", &json!({ "session": archived }));
+}
+
+#[test]
 fn client_of_the_mcp_sdk_searches_past_sessions() {
     let place = Place::new();
     transcript(&place, "aaaa1111.jsonl", "aaaa1111", &place.work(), "lay the tiles");

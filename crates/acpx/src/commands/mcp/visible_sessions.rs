@@ -93,7 +93,9 @@ impl<'a> VisibleSessions<'a> {
         };
         let ids = [Some(&place.session.session), place.parent.as_ref(), place.fork_of.as_ref()];
         let is_native = place.session.origin == SessionOrigin::Transcript;
-        let is_deleted = is_native && self.deleted.contains(owner_of(place));
+        // Codex also archives what its user deletes. A record that continues the session is shown all the same.
+        let is_archived = is_native && place.session.is_archived && !place.is_continued;
+        let is_deleted = is_archived || is_native && self.deleted.contains(owner_of(place));
         is_in_scope && !is_deleted && !ids.into_iter().flatten().any(|id| self.private.contains(id))
     }
 
