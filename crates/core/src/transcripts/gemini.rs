@@ -53,8 +53,8 @@ impl GeminiReader {
         struct FirstLine {
             session_id: AcpSessionId,
         }
-        let is_document = entry.name.starts_with("session-") && entry.name.ends_with(".json");
-        if !entry.has_content() || !is_document && !entry.name.ends_with(".jsonl") {
+        let is_document = entry.name.starts_with("session-") && is_document(&entry.path);
+        if !entry.has_content() || !is_document && entry.name.strip_suffix(".jsonl").is_none() {
             return None;
         }
         let session = if is_document {
@@ -121,7 +121,7 @@ impl TranscriptReader for GeminiReader {
         let file = open_within(&self.tmp, &source.path)?;
         let mut queue = ItemQueue::default();
         queue.directory(None, &self.project_root(&source.path).unwrap_or_default());
-        let is_document = source.path.extension() == Some(OsStr::new("json"));
+        let is_document = is_document(&source.path);
         let lines = LineReader::new(Box::new(file.try_clone()?), 0);
         let log = (!is_document).then(|| Box::new((GeminiLog::default(), lines)));
         let places = if is_document { FilePlace::of_document(&file, &mut queue)? } else { Vec::new() };
@@ -132,6 +132,11 @@ impl TranscriptReader for GeminiReader {
     fn resume_command(&self, session: &str) -> Option<Vec<String>> {
         Some(["gemini", "--resume", session].map(str::to_owned).into())
     }
+}
+
+/// Whether a file is a JSON document, and no log.
+fn is_document(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("json"))
 }
 
 /// The session that the beginning of a document names.
