@@ -171,6 +171,8 @@ impl SearchIndex {
         private_file(path).map_err(not_created)?;
         let mut index = Self::connect(path)?;
         index.run(|connection| {
+            // The file keeps it. To set it while others open the file would fail.
+            connection.pragma_update(None, "journal_mode", "WAL")?;
             let transaction = connection.unchecked_transaction()?;
             transaction.execute_batch(SCHEMA)?;
             transaction.pragma_update(None, "user_version", FORMAT)?;
@@ -209,7 +211,6 @@ impl SearchIndex {
         let index = Self { connection, path: path.to_owned(), inode: None };
         index.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
-            connection.pragma_update(None, "journal_mode", "WAL")?;
             // What a crash of the machine loses is read again.
             connection.pragma_update(None, "synchronous", "OFF")?;
             connection.pragma_update(None, "secure_delete", "ON")?;
@@ -253,7 +254,7 @@ impl SearchIndex {
 
 /// Deletes an index and its companion files.
 fn delete(path: &Path) -> io::Result<()> {
-    for end in ["", "-wal", "-shm"] {
+    for end in ["", "-journal", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(end);
         match fs::remove_file(&file) {
