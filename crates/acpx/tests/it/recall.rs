@@ -335,6 +335,28 @@ fn a_private_record_covers_its_acp_sessions_and_their_transcripts() {
 }
 
 #[test]
+fn transcripts_not_fully_read_are_hidden_while_a_session_is_private() {
+    let place = Place::new();
+    transcript(&place, "aaaa1111.jsonl", "aaaa1111", &place.work(), "granite open");
+    transcript(&place, "cccc3333.jsonl", "cccc3333", &place.work(), "granite hidden");
+    let user = place.path_of("user");
+    let run = |line: &[&str]| {
+        let done = Done::of(place.command(line).env("HOME", &user));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    };
+    let client = RecallClient::new(&place, &["--all-projects"]);
+    // The transcripts are in the index, and another process keeps them from being read.
+    run(&["index", "status"]);
+    let lock = std::fs::File::options().write(true).open(place.acpx_home().join("index.db.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(client.listed().len(), 2);
+    run(&["sessions", "private", "cccc3333", "on"]);
+    assert_eq!(client.listed(), [""; 0]);
+    drop(lock);
+    assert_eq!(client.listed(), ["aaaa1111"]);
+}
+
+#[test]
 fn private_sessions_are_listed_shown_and_kept_to_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();

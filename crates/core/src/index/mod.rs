@@ -30,7 +30,7 @@ pub use sessions::{IndexStatus, IndexedSession, SessionOrigin, SessionPlace, Tra
 pub use update::{IndexExclusions, IndexProgress, TranscriptScan};
 
 /// The version of the tables.
-const FORMAT: i64 = 4;
+const FORMAT: i64 = 5;
 const SCHEMA: &str = include_str!("schema.sql");
 /// How long a statement waits for another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);

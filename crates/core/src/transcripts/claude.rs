@@ -375,10 +375,6 @@ impl LineParser for ClaudeParser {
             }
         }
     }
-
-    fn finish(&mut self, items: &mut ItemQueue) {
-        self.copied.finish(items);
-    }
 }
 
 impl ClaudeParser {
@@ -538,7 +534,8 @@ fn prompt_text(text: &str) -> Option<Value> {
 fn command_prompt(text: &str) -> Option<String> {
     let name = text.split_once("<command-name>")?.1.split_once("</command-name>")?.0;
     let name = name.trim().trim_start_matches('/');
-    let arguments = text.split_once("<command-args>").and_then(|(_, rest)| rest.rsplit_once("</command-args>"));
+    let arguments =
+        text.split_once("<command-args>").and_then(|(_, rest)| rest.rsplit_once("</command-args>"));
     let arguments = arguments.map_or("", |(arguments, _)| arguments.trim());
     let is_prompt = !name.is_empty() && !LOCAL_COMMANDS.contains(&name);
     is_prompt.then(|| format!("/{name} {arguments}").trim_end().to_owned())

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str, json};
 
 use super::content::{diff, file_block, in_tool_call, output, text_block, unified_diffs, url_block};
-use super::item_queue::{ItemQueue, RecentIds};
+use super::item_queue::{CopiedLines, ItemQueue, RecentIds};
 use super::line_items::{LineItems, LineParser};
 use super::lines::{Line, LineReader, kind_of};
 use super::tool_call::{arguments, limited_value};
@@ -214,7 +214,7 @@ impl TranscriptReader for CodexReader {
         }
         let lines = LineReader::new(self.open_file(&source.path)?, 0);
         let bases = self.bases(&meta);
-        let parser = CodexParser { bases: bases.len(), ..parser };
+        let parser = CodexParser { bases: bases.len(), fork_of: meta.forked_from_id, ..parser };
         Ok(LineItems::of_readers(bases, lines, !is_compressed(&source.path), parser))
     }
 
@@ -370,6 +370,9 @@ struct CodexTokens {
 #[derive(Default)]
 struct CodexParser {
     is_paginated: bool,
+    /// The thread that this one is a copy of.
+    fork_of: Option<String>,
+    copied: CopiedLines,
     /// How many files of other threads come first.
     bases: usize,
     /// Whether earlier lines were read by another parser.
@@ -384,6 +387,10 @@ struct CodexParser {
 impl LineParser for CodexParser {
     fn is_wanted(prefix: &[u8]) -> bool {
         kind_of(prefix).is_none_or(|kind| !OTHER_LINES.iter().any(|other| other.as_bytes() == kind))
+    }
+
+    fn begin(&mut self, items: &mut ItemQueue) {
+        self.copied.note(self.fork_of.as_deref(), items);
     }
 
     fn begin_next_file(&mut self) {
@@ -416,9 +423,7 @@ impl CodexParser {
     fn read_meta(&mut self, at: Option<Timestamp>, meta: &CodexMeta, items: &mut ItemQueue) {
         if self.bases == 0 && !self.has_meta {
             self.has_meta = true;
-            if let Some(original) = &meta.forked_from_id {
-                items.fork_of(at, original);
-            }
+            self.copied.note(meta.forked_from_id.as_deref(), items);
             items.directory(at, meta.cwd.as_deref().unwrap_or_default());
         }
     }

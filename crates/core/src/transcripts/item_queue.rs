@@ -158,28 +158,16 @@ impl RecentIds {
 /// The lines at the beginning of a fork that are a copy of another session. Each of them names it.
 #[derive(Default)]
 pub(super) struct CopiedLines {
-    /// The session, until an item says so.
-    original: Option<String>,
     is_known: bool,
 }
 
 impl CopiedLines {
-    /// Notes the session that a line was copied from, if any.
+    /// Adds the session that a line was copied from, once. It comes before the first copied message: if a read ends
+    /// there, it is known already whose messages these are.
     pub(super) fn note(&mut self, original: Option<&str>, items: &mut ItemQueue) {
-        match original {
-            Some(original) if !self.is_known => {
-                self.is_known = true;
-                self.original = Some(original.to_owned());
-            }
-            Some(_) => {}
-            None => self.finish(items),
-        }
-    }
-
-    /// Adds the item if the copy has ended.
-    pub(super) fn finish(&mut self, items: &mut ItemQueue) {
-        if let Some(original) = self.original.take() {
-            items.fork_of(None, &original);
+        if let Some(original) = original.filter(|_| !self.is_known) {
+            self.is_known = true;
+            items.fork_of(None, original);
         }
     }
 }

@@ -36,11 +36,6 @@ pub(super) trait LineParser: Send {
 
     /// The lines of another file that come first have ended.
     fn begin_next_file(&mut self) {}
-
-    /// Adds what is known only after the last line.
-    fn finish(&mut self, items: &mut ItemQueue) {
-        let _ = items;
-    }
 }
 
 /// The items of a file with one JSON value on each line.
@@ -51,7 +46,6 @@ pub(super) struct LineItems<P> {
     parser: P,
     queue: ItemQueue,
     has_position: bool,
-    is_finished: bool,
 }
 
 impl<P: LineParser + 'static> LineItems<P> {
@@ -69,14 +63,7 @@ impl<P: LineParser + 'static> LineItems<P> {
             look_back(&mut file, from, &mut parser, &mut queue)?;
         }
         let lines = LineReader::new(Box::new(file), from);
-        Ok(Box::new(Self {
-            before: VecDeque::new(),
-            lines,
-            parser,
-            queue,
-            has_position: true,
-            is_finished: false,
-        }))
+        Ok(Box::new(Self { before: VecDeque::new(), lines, parser, queue, has_position: true }))
     }
 
     /// Reads a text that cannot be read from a position on, or only after other ones.
@@ -84,16 +71,11 @@ impl<P: LineParser + 'static> LineItems<P> {
         before: VecDeque<LineReader>,
         lines: LineReader,
         has_position: bool,
-        parser: P,
+        mut parser: P,
     ) -> Box<dyn TranscriptItems> {
-        Box::new(Self {
-            before,
-            lines,
-            parser,
-            queue: ItemQueue::default(),
-            has_position,
-            is_finished: false,
-        })
+        let mut queue = ItemQueue::default();
+        parser.begin(&mut queue);
+        Box::new(Self { before, lines, parser, queue, has_position })
     }
 }
 
@@ -117,15 +99,10 @@ impl<P: LineParser> TranscriptItems for LineItems<P> {
                 }
                 None => {}
             }
-            if self.before.pop_front().is_some() {
-                self.parser.begin_next_file();
-                continue;
-            }
-            if self.is_finished {
+            if self.before.pop_front().is_none() {
                 return Ok(None);
             }
-            self.is_finished = true;
-            self.parser.finish(&mut self.queue);
+            self.parser.begin_next_file();
         }
     }
 
@@ -173,7 +150,6 @@ fn read_all<P: LineParser>(lines: &mut LineReader, parser: &mut P, queue: &mut I
             queue.clear();
         }
     }
-    parser.finish(queue);
     Ok(())
 }
 

@@ -254,7 +254,7 @@ pub enum ItemContent {
     Directory(String),
     /// Tokens that the agent has used since the last such item.
     Tokens(u64),
-    /// The session is a copy of another one up to here.
+    /// The session begins as a copy of another one. This comes before the messages that were copied.
     ForkOf(AcpSessionId),
 }
 

@@ -169,10 +169,6 @@ impl LineParser for QwenParser {
         }
         Ok(())
     }
-
-    fn finish(&mut self, items: &mut ItemQueue) {
-        self.copied.finish(items);
-    }
 }
 
 fn read_part(at: Option<Timestamp>, id: Option<&String>, part: GeminiPart<'_>, items: &mut ItemQueue) {

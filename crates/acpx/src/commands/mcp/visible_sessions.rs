@@ -96,7 +96,12 @@ impl<'a> VisibleSessions<'a> {
         // Codex also archives what its user deletes. A record that continues the session is shown all the same.
         let is_archived = is_native && place.session.is_archived && !place.is_continued;
         let is_deleted = is_archived || is_native && self.deleted.contains(owner_of(place));
-        is_in_scope && !is_deleted && !ids.into_iter().flatten().any(|id| self.private.contains(id))
+        // It may be a copy of a private session, and not say so yet.
+        let is_unknown = is_native && !place.session.is_read && !self.private.is_empty();
+        is_in_scope
+            && !is_deleted
+            && !is_unknown
+            && !ids.into_iter().flatten().any(|id| self.private.contains(id))
     }
 
     /// The transcripts to list: those of no sub-agent and of no record.

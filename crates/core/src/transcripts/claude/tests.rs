@@ -165,7 +165,7 @@ fn claude_slash_command_is_a_prompt_unless_it_is_local() {
 }
 
 #[test]
-fn claude_fork_is_announced_after_the_copied_lines() {
+fn claude_fork_is_announced_before_the_copied_lines() {
     let line = |uuid: &str, words: &str, fork: &str| {
         format!(r#"{{"type":"user","uuid":"{uuid}","message":{{"content":"{words}"}}{fork}}}"#) + "\n"
     };
@@ -179,15 +179,15 @@ fn claude_fork_is_announced_after_the_copied_lines() {
     assert_eq!(
         home.contents("claude", "aaaa"),
         [
+            fork_of("bbbb"),
             prompt("u1", "one"),
             prompt("u2", "two"),
             title("one (fork)"),
-            fork_of("bbbb"),
             prompt("u3", "three")
         ]
     );
     home.write(FILE, copied);
-    assert_eq!(home.contents("claude", "aaaa"), [prompt("u1", "one"), prompt("u2", "two"), fork_of("bbbb")]);
+    assert_eq!(home.contents("claude", "aaaa"), [fork_of("bbbb"), prompt("u1", "one"), prompt("u2", "two")]);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn codex_fork_continues_its_base_even_if_that_is_archived() {
     let home = TestHome::with(&[(&archived, PAGINATED), (&file(OTHER), &fork)]);
     let all = home.contents("codex", FIRST);
     let read = home.contents("codex", OTHER);
-    assert_eq!(read, [&all[..4], &[fork_of(FIRST), prompt("i2", "go on")]].concat());
+    assert_eq!(read, [&[fork_of(FIRST)], &all[..4], &[prompt("i2", "go on")]].concat());
     let (sources, _) = home.list("codex");
     let archived: Vec<_> =
         sources.iter().map(|source| (source.session.as_str(), source.is_archived)).collect();

@@ -72,7 +72,7 @@ fn qwen_fork_unknown_kinds_and_torn_lines() {
     ];
     let home = TestHome::with(&[(FILE, &lines.join("\n"))]);
     let (items, unread) = home.read("qwen", "aaaa");
-    assert_eq!(contents(items), [prompt("u1", "one"), fork_of("bbbb"), prompt("u2", "two")]);
+    assert_eq!(contents(items), [fork_of("bbbb"), prompt("u1", "one"), prompt("u2", "two")]);
     assert_eq!(unread, Unread { damaged: 1, unknown: 1, too_long: 0, is_torn: true });
     assert_eq!(home.reader("qwen").find("../chats/aaaa"), []);
 }
