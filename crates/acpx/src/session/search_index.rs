@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpx_core::index::{IndexError, IndexExclusions, IndexProgress, SearchIndex, TranscriptScan};
+use acpx_core::index::{IndexError, IndexExclusions, IndexProgress, SearchIndex};
 use acpx_core::model::{AcpSessionId, AgentSpec, Secrets};
 use acpx_core::store::Store;
 use tokio::task::spawn_blocking;
@@ -123,7 +123,7 @@ async fn update_file(
     let mut index = SearchIndex::open(&path(locator))?;
     let until = limit.map(|limit| Instant::now() + limit);
     let mut progress = IndexProgress::default();
-    let scan = TranscriptScan::of(&native.readers, exclusions);
+    let scan = index.scan(&native.readers, exclusions);
     let store = locator.open_store()?;
     if let Some(store) = &store {
         let is_complete = limit.is_none();

@@ -14,8 +14,8 @@ use super::*;
 use crate::model::{AcpSessionId, Secrets, Timestamp};
 use crate::store::Store;
 use crate::transcripts::{
-    ItemContent, SourceStamp, TranscriptItem, TranscriptItems, TranscriptProblem, TranscriptReader,
-    TranscriptSource, Unread,
+    ItemContent, SourceStamp, TranscriptHome, TranscriptItem, TranscriptItems, TranscriptProblem,
+    TranscriptReader, TranscriptSource, Unread, transcript_reader,
 };
 
 /// A directory of files, one for each session. A line is `user WORDS`, `agent WORDS`, `tool NAME WORDS` or `cwd PATH`,
@@ -228,7 +228,7 @@ impl Place {
     }
 
     fn update(&mut self, until: Option<Instant>) -> IndexProgress {
-        let scan = TranscriptScan::of(&self.readers, &self.exclusions);
+        let scan = self.index.scan(&self.readers, &self.exclusions);
         self.update_from(None, &scan, until)
     }
 
@@ -389,7 +389,7 @@ fn transcript_that_needs_more_time_is_skipped_and_reported_missing() {
     // It is not opened again: it would fail.
     fs::remove_file(place.home.path().join("transcripts/late")).unwrap();
     place.write("late", &["user beta"]);
-    let scan = TranscriptScan::of(&place.readers, &place.exclusions);
+    let scan = place.index.scan(&place.readers, &place.exclusions);
     fs::rename(place.home.path().join("transcripts/late"), place.home.path().join("late")).unwrap();
     assert_eq!(place.update_from(None, &scan, until), missing);
     fs::rename(place.home.path().join("late"), place.home.path().join("transcripts/late")).unwrap();
@@ -408,6 +408,35 @@ fn torn_last_line_is_counted_once_in_the_index() {
     place.append("one", "agent beta");
     place.update(None);
     assert_eq!(place.index.status().unwrap().agents, [("test".to_owned(), 1, 0)]);
+}
+
+#[test]
+fn scan_opens_only_transcripts_that_have_changed() {
+    let mut place = Place::new();
+    let home = place.home.path().to_owned();
+    let name = "rollout-2026-11-17T09-29-36-01a1e8d7-25a3-7cc1-b001-973a896f7aff.jsonl";
+    let file = home.join(".codex/archived_sessions").join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let agent = TranscriptHome { home: &home, variable: &|_| None };
+    place.readers = vec![transcript_reader("codex", &agent).unwrap()];
+    let write = |parent: &str| {
+        let meta = json!({ "id": "a", "parent_thread_id": parent });
+        fs::write(&file, json!({ "type": "session_meta", "payload": meta }).to_string() + "\n").unwrap();
+    };
+    let parent = |place: &Place| {
+        let scan = place.index.scan(&place.readers, &place.exclusions);
+        scan.sources[0].parent.as_ref().unwrap().to_string()
+    };
+    write("one");
+    let written = fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(parent(&place), "one");
+    assert_eq!(place.update(None).read, 1);
+    // The same inode, size and time: it is not opened.
+    write("two");
+    fs::File::options().write(true).open(&file).unwrap().set_modified(written).unwrap();
+    assert_eq!(parent(&place), "one");
+    write("three");
+    assert_eq!(parent(&place), "three");
 }
 
 #[test]
@@ -784,7 +813,7 @@ mod records {
         let inner = place.readers.pop().unwrap();
         let index = place.index.path().to_owned();
         place.readers.push(Box::new(DeletingReader { inner, store: Arc::clone(&store), lease, index }));
-        let scan = TranscriptScan::of(&place.readers, &place.exclusions);
+        let scan = place.index.scan(&place.readers, &place.exclusions);
         assert_eq!(place.update_from(Some(&*store), &scan, None).read, 1);
         assert_eq!(place.index.status().unwrap().transcripts, 0);
         assert_eq!(place.update_from(Some(&*store), &scan, None), IndexProgress::default());
@@ -799,7 +828,7 @@ mod records {
         place.write("s", &["user alpha"]);
         place.write("sub@s", &["user alpha"]);
         place.write("other", &["user alpha"]);
-        let scan = TranscriptScan::of(&place.readers, &place.exclusions);
+        let scan = place.index.scan(&place.readers, &place.exclusions);
         assert_eq!(place.update_from(Some(&*store), &scan, None).read, 3);
         delete(&*store, &lease);
         assert_eq!(place.update_from(Some(&*store), &scan, None).read, 0);

@@ -3,6 +3,7 @@
 //! Reading stops at a deadline and goes on there the next time. A file that has only grown is read from where it ended.
 //! One process updates at a time; another one skips the update.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::message_writer::MessageWriter;
 use super::messages::IndexedMessage;
@@ -82,20 +83,6 @@ pub struct TranscriptScan {
 }
 
 impl TranscriptScan {
-    /// Lists the transcripts of all agents.
-    pub fn of(readers: &[Box<dyn TranscriptReader>], exclusions: &IndexExclusions) -> Self {
-        let mut scan = Self::default();
-        for reader in readers.iter().filter(|reader| !exclusions.agents.contains(reader.agent())) {
-            let problems = reader.list(&mut |source| {
-                if !exclusions.excludes(&source.path) {
-                    scan.sources.push(source);
-                }
-            });
-            scan.problems.extend(problems);
-        }
-        scan
-    }
-
     /// The sessions that belong to deleted records and to no other ones.
     async fn deleted(&self, store: &dyn Store) -> Result<HashSet<AcpSessionId>, IndexError> {
         let mut by_agent: BTreeMap<&str, Vec<AcpSessionId>> = BTreeMap::new();
@@ -196,6 +183,51 @@ struct TranscriptRow {
 }
 
 impl SearchIndex {
+    /// Lists the transcripts of all agents. One that the index has, and that has not changed, is not opened for that.
+    pub fn scan(
+        &self,
+        readers: &[Box<dyn TranscriptReader>],
+        exclusions: &IndexExclusions,
+    ) -> TranscriptScan {
+        let mut scan = TranscriptScan::default();
+        for reader in readers.iter().filter(|reader| !exclusions.agents.contains(reader.agent())) {
+            // Most readers need nothing of it. An index that cannot be read has no transcripts; the update reports why.
+            let indexed = LazyCell::new(|| self.indexed_sources(reader.agent()).unwrap_or_default());
+            let known = |path: &Path, stamp| indexed.get(path).filter(|known| known.stamp == stamp).cloned();
+            let problems = reader.list_changed(&known, &mut |source| {
+                if !exclusions.excludes(&source.path) {
+                    scan.sources.push(source);
+                }
+            });
+            scan.problems.extend(problems);
+        }
+        scan
+    }
+
+    /// The transcripts of an agent that were read to their end, by their files.
+    fn indexed_sources(&self, agent: &'static str) -> Result<HashMap<PathBuf, TranscriptSource>, IndexError> {
+        self.run(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT path, session, size, modified, inode, parent, archived FROM sessions
+                 WHERE origin = 1 AND agent = ?1 AND size >= 0",
+            )?;
+            let mut rows = select.query([agent])?;
+            let mut sources = HashMap::new();
+            while let Some(row) = rows.next()? {
+                let path = PathBuf::from(row.get::<_, String>(0)?);
+                // An id that is none any more is read again.
+                let Ok(session) = AcpSessionId::new(row.get::<_, String>(1)?) else { continue };
+                let parent = row.get::<_, Option<String>>(5)?.map(AcpSessionId::new).transpose();
+                let Ok(parent) = parent else { continue };
+                let (stamp, is_archived) = (stamp_of(row, 2)?, row.get(6)?);
+                let source =
+                    TranscriptSource { agent, session, path: path.clone(), stamp, parent, is_archived };
+                sources.insert(path, source);
+            }
+            Ok(sources)
+        })
+    }
+
     /// Locks updates of the index; `None` if another process has the lock.
     pub(super) fn lock(&self) -> Option<File> {
         let mut path = self.path.as_os_str().to_owned();
@@ -371,11 +403,7 @@ impl SearchIndex {
             )?;
             let rows = select.query_map([], |row| {
                 let place = (PathBuf::from(row.get::<_, String>(0)?), row.get(1)?);
-                let stamp = SourceStamp {
-                    size: row.get::<_, i64>(3)?.cast_unsigned(),
-                    modified: row.get(4)?,
-                    inode: row.get::<_, i64>(5)?.cast_unsigned(),
-                };
+                let stamp = stamp_of(row, 3)?;
                 let position = row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned);
                 let unfinished = Duration::from_millis(row.get::<_, i64>(8)?.unsigned_abs());
                 let (key, fingerprint) = (row.get(2)?, row.get(7)?);
@@ -637,6 +665,15 @@ impl SearchIndex {
             Ok(())
         })
     }
+}
+
+/// The stamp in three columns of a row: size, modified, inode.
+fn stamp_of(row: &Row<'_>, first: usize) -> Result<SourceStamp, rusqlite::Error> {
+    Ok(SourceStamp {
+        size: row.get::<_, i64>(first)?.cast_unsigned(),
+        modified: row.get(first + 1)?,
+        inode: row.get::<_, i64>(first + 2)?.cast_unsigned(),
+    })
 }
 
 /// Changes with the lineage and the directory of a record, which have no events.

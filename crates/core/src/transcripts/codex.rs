@@ -7,6 +7,7 @@
 //! A fork has only its own turns; what came before is read from the thread that it was made of.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,14 @@ use serde_json::{Value, from_slice, from_str, json};
 
 use super::content::{diff, file_block, in_tool_call, output, text_block, unified_diffs, url_block};
 use super::item_queue::{CopiedLines, ItemQueue, RecentIds};
-use super::line_items::{LineItems, LineParser};
-use super::lines::{Line, LineReader, kind_of};
+use super::line_items::{LineItems, LineParser, first_line_of};
+use super::lines::{LineReader, kind_of};
 use super::tool_call::{arguments, limited_value};
 use super::walk::{Walk, WalkEntry, open_within};
 use super::written_time::written_time;
 use super::{
-    ItemContent, TranscriptHome, TranscriptItems, TranscriptProblem, TranscriptReader, TranscriptSource,
+    ItemContent, SourceStamp, TranscriptHome, TranscriptItems, TranscriptProblem, TranscriptReader,
+    TranscriptSource,
 };
 use crate::model::{AcpSessionId, Timestamp};
 
@@ -117,39 +119,6 @@ impl CodexReader {
         problems
     }
 
-    /// The transcript of a thread; `None` if it is a part of another one that is not known.
-    fn source(
-        &self,
-        walk: &mut Walk,
-        entry: &WalkEntry,
-        id: &str,
-        is_archived: bool,
-    ) -> Option<TranscriptSource> {
-        let meta = match self.first_meta(&entry.path) {
-            Ok(meta) => meta.unwrap_or_default(),
-            Err(error) => {
-                walk.note(&entry.path, error.to_string());
-                return None;
-            }
-        };
-        let parent = match meta.parent() {
-            CodexParent::None => None,
-            CodexParent::Thread(parent) => Some(AcpSessionId::new(parent).ok()?),
-            CodexParent::Unknown => return None,
-        };
-        Some(TranscriptSource { parent, is_archived, ..TranscriptSource::of_file(AGENT, entry, id)? })
-    }
-
-    /// What the first line of a rollout says about its thread.
-    fn first_meta(&self, path: &Path) -> io::Result<Option<CodexMeta>> {
-        let mut lines = LineReader::new(self.open_file(path)?, 0);
-        let Some(Line::Whole(line)) = lines.next(|_| true)? else { return Ok(None) };
-        let Ok(CodexLine { kind, payload: Some(payload), .. }) = from_slice::<CodexLine<'_>>(line) else {
-            return Ok(None);
-        };
-        Ok(if kind == "session_meta" { from_str(payload.get()).ok() } else { None })
-    }
-
     /// The directory that a rollout was listed in. Each of them can be a link of the user's own.
     fn directory_of(&self, path: &Path) -> PathBuf {
         let archived = self.home.join("archived_sessions");
@@ -159,11 +128,7 @@ impl CodexReader {
 
     /// Opens a rollout, and decompresses it if it is compressed.
     fn open_file(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        let file = open_within(&self.directory_of(path), path)?;
-        if !is_compressed(path) {
-            return Ok(Box::new(file));
-        }
-        Ok(Box::new(StreamingDecoder::new(file).map_err(io::Error::other)?))
+        decompressed(open_within(&self.directory_of(path), path)?, path)
     }
 
     /// The beginnings of other rollouts that a fork continues, in the order of the conversation.
@@ -174,7 +139,8 @@ impl CodexReader {
             let Some(source) = self.find(&base.thread_id).into_iter().next() else { break };
             let Ok(file) = self.open_file(&source.path) else { break };
             bases.push_front(LineReader::new(Box::new(file.take(base.end_byte_offset)), 0));
-            next = self.first_meta(&source.path).ok().flatten().and_then(|meta| meta.history_base);
+            let meta = self.open_file(&source.path).and_then(first_meta);
+            next = meta.ok().flatten().and_then(|meta| meta.history_base);
         }
         bases
     }
@@ -190,9 +156,21 @@ impl TranscriptReader for CodexReader {
     }
 
     fn list(&self, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
+        self.list_changed(&|_, _| None, each)
+    }
+
+    fn list_changed(
+        &self,
+        known: &dyn Fn(&Path, SourceStamp) -> Option<TranscriptSource>,
+        each: &mut dyn FnMut(TranscriptSource),
+    ) -> Vec<TranscriptProblem> {
         self.rollouts(&mut |walk, entry, id, is_archived| {
             if entry.has_content() {
-                self.source(walk, entry, id, is_archived).map(&mut *each);
+                let source = match known(&entry.path, entry.stamp) {
+                    Some(known) => Some(TranscriptSource { is_archived, ..known }),
+                    None => source(walk, entry, id, is_archived),
+                };
+                source.map(&mut *each);
             }
         })
     }
@@ -200,13 +178,13 @@ impl TranscriptReader for CodexReader {
     fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {
         self.rollouts(&mut |walk, entry, id, is_archived| {
             if id == session {
-                self.source(walk, entry, id, is_archived).map(&mut *each);
+                source(walk, entry, id, is_archived).map(&mut *each);
             }
         })
     }
 
     fn open(&self, source: &TranscriptSource, from: u64) -> io::Result<Box<dyn TranscriptItems>> {
-        let meta = self.first_meta(&source.path)?.unwrap_or_default();
+        let meta = first_meta(self.open_file(&source.path)?)?.unwrap_or_default();
         let parser = CodexParser { is_paginated: meta.is_paginated(), ..CodexParser::default() };
         if from > 0 {
             let parser = CodexParser { reads_on: true, ..parser };
@@ -221,6 +199,41 @@ impl TranscriptReader for CodexReader {
     fn resume_command(&self, session: &str) -> Option<Vec<String>> {
         Some(["codex", "resume", session].map(str::to_owned).into())
     }
+}
+
+/// The transcript of a thread; `None` if it is a part of another one that is not known.
+fn source(walk: &mut Walk, entry: &WalkEntry, id: &str, is_archived: bool) -> Option<TranscriptSource> {
+    let opened = walk.open(&entry.path).and_then(|file| decompressed(file, &entry.path));
+    let meta = match opened.and_then(first_meta) {
+        Ok(meta) => meta.unwrap_or_default(),
+        Err(error) => {
+            walk.note(&entry.path, error.to_string());
+            return None;
+        }
+    };
+    let parent = match meta.parent() {
+        CodexParent::None => None,
+        CodexParent::Thread(parent) => Some(AcpSessionId::new(parent).ok()?),
+        CodexParent::Unknown => return None,
+    };
+    Some(TranscriptSource { parent, is_archived, ..TranscriptSource::of_file(AGENT, entry, id)? })
+}
+
+/// What the first line of a rollout says about its thread.
+fn first_meta(rollout: impl Read + Send + 'static) -> io::Result<Option<CodexMeta>> {
+    let Some(line) = first_line_of(rollout)? else { return Ok(None) };
+    let Ok(CodexLine { kind, payload: Some(payload), .. }) = from_slice::<CodexLine<'_>>(&line) else {
+        return Ok(None);
+    };
+    Ok(if kind == "session_meta" { from_str(payload.get()).ok() } else { None })
+}
+
+/// The content of a rollout.
+fn decompressed(file: File, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if !is_compressed(path) {
+        return Ok(Box::new(file));
+    }
+    Ok(Box::new(StreamingDecoder::new(file).map_err(io::Error::other)?))
 }
 
 /// The thread id in the name of a rollout.

@@ -15,6 +15,8 @@ use super::lines::{Line, LineReader};
 use super::walk::open_within;
 use super::{TranscriptItem, TranscriptItems, Unread};
 
+/// The longest first line that a list reads.
+const FIRST_LINE_LIMIT: u64 = 1024 * 1024;
 /// How much before a position is read again.
 const LOOK_BACK: u64 = 256 * 1024;
 
@@ -153,11 +155,39 @@ fn read_all<P: LineParser>(lines: &mut LineReader, parser: &mut P, queue: &mut I
     Ok(())
 }
 
-/// The first line of a file that is wanted, for what a list needs of it.
+/// The first line of a file, for what a list needs of it; `None` if it is too long for that.
 pub(super) fn first_line(directory: &Path, path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut lines = LineReader::new(Box::new(open_within(directory, path)?), 0);
+    first_line_of(open_within(directory, path)?)
+}
+
+/// The first line of a text.
+pub(super) fn first_line_of(text: impl Read + Send + 'static) -> io::Result<Option<Vec<u8>>> {
+    let mut lines = LineReader::new(Box::new(text.take(FIRST_LINE_LIMIT)), 0);
     Ok(match lines.next(|_| true)? {
         Some(Line::Whole(line)) => Some(line.to_vec()),
         Some(Line::TooLong) | None => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_line_without_an_end_is_read_up_to_its_limit() {
+        let whole = io::Cursor::new(b"\n{}\n").chain(io::repeat(b'x'));
+        assert_eq!(first_line_of(whole).unwrap(), Some(b"{}".to_vec()));
+        let beyond_limit = UnreadableText.take(1);
+        let endless = io::repeat(b'x').take(FIRST_LINE_LIMIT).chain(beyond_limit);
+        assert_eq!(first_line_of(endless).unwrap(), None);
+    }
+
+    /// A text that must not be read.
+    struct UnreadableText;
+
+    impl Read for UnreadableText {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::Other.into())
+        }
+    }
 }

@@ -70,6 +70,17 @@ pub trait TranscriptReader: Send + Sync {
     /// read is in the result.
     fn list(&self, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem>;
 
+    /// The same as [`list`](Self::list), for a caller that may know a transcript by its path and its stamp: what has not
+    /// changed is not opened.
+    fn list_changed(
+        &self,
+        known: &dyn Fn(&Path, SourceStamp) -> Option<TranscriptSource>,
+        each: &mut dyn FnMut(TranscriptSource),
+    ) -> Vec<TranscriptProblem> {
+        let _ = known;
+        self.list(each)
+    }
+
     /// Calls `each` with the transcripts of one session: none, one, or several files of the same session. Empty files
     /// count too. What cannot be read is in the result, and may be one of them.
     fn find_each(&self, session: &str, each: &mut dyn FnMut(TranscriptSource)) -> Vec<TranscriptProblem> {

@@ -116,6 +116,11 @@ impl Walk {
         self.entry(path, metadata).filter(|entry| !entry.is_directory)
     }
 
+    /// Opens a file that was found.
+    pub(super) fn open(&self, path: &Path) -> io::Result<File> {
+        open_below(&self.root, path)
+    }
+
     fn entries(&mut self, directory: &Path, is_meant: impl Fn(&WalkEntry) -> bool) -> Vec<WalkEntry> {
         let mut listed = match fs::read_dir(directory) {
             Ok(listed) => listed,
@@ -224,8 +229,13 @@ impl TranscriptProblem {
 
 /// Opens a regular file of this user below a directory for reading, if no link leads out of the directory.
 pub(super) fn open_within(directory: &Path, path: &Path) -> io::Result<File> {
+    open_below(&directory.canonicalize()?, path)
+}
+
+/// The same for a directory whose links are resolved.
+fn open_below(directory: &Path, path: &Path) -> io::Result<File> {
     let real = path.canonicalize()?;
-    if !real.starts_with(directory.canonicalize()?) {
+    if !real.starts_with(directory) {
         let reason = "it is a link that leads out of the agent's directory";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
