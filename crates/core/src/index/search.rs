@@ -297,9 +297,9 @@ impl SearchScope {
     /// record are found: the user has added them in the agent's own program.
     fn filter(&self) -> (String, Vec<Value>) {
         let mut filter = String::from(
-            " AND (origin = 0 OR parent IS NOT NULL OR coalesce(at, 0) > coalesce(
-             (SELECT max(coalesce(record.last_event_at, 0)) FROM lineage JOIN sessions AS record
-              ON record.key = lineage.session WHERE acp_session = sessions.session), -1))",
+            " AND (origin = 0 OR parent IS NOT NULL OR NOT EXISTS (SELECT 1 FROM lineage JOIN sessions AS record
+             ON record.key = lineage.session WHERE acp_session = sessions.session
+             AND coalesce(messages.at, 0) <= coalesce(record.last_event_at, 0)))",
         );
         let mut values: Vec<Value> = Vec::new();
         let mut add = |condition: &str, value: Value| {

@@ -465,6 +465,14 @@ fn update_that_stops_at_any_item_loses_no_message() {
 }
 
 #[test]
+fn messages_from_before_1970_are_found() {
+    let mut place = Place::new();
+    place.write("one", &["@-5 user alpha"]);
+    place.update(None);
+    assert_eq!(place.all("alpha"), ["one 1: [alpha]"]);
+}
+
+#[test]
 fn search_scope_selects_by_project_role_tool_time_and_session() {
     let mut place = Place::new();
     place.write("one", &["cwd /code/a", "user needle", "agent needle", "tool Bash needle"]);
