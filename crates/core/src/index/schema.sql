@@ -18,7 +18,7 @@ CREATE TABLE sessions (
     position INTEGER,
     -- Of the bytes at the beginning and before the position: a file that was replaced has others.
     fingerprint INTEGER NOT NULL DEFAULT 0,
-    -- The time of the last read that did not reach the end, in milliseconds, of a format without positions.
+    -- The time of the last read that did not reach the end, in milliseconds, if the next one begins where it began.
     unfinished INTEGER NOT NULL DEFAULT 0,
     -- How many events were read.
     events INTEGER NOT NULL,

@@ -780,6 +780,37 @@ mod records {
         finished(store.append(lease.clone(), deleted, Durability::Process)).unwrap();
     }
 
+    #[tokio::test]
+    async fn long_record_is_read_in_parts_that_each_end_at_the_deadline() {
+        let mut place = Place::new();
+        let store = MemoryStore::default();
+        // Each prompt has more events than are read at a time.
+        let text = |seq: u64| match seq % 3000 {
+            1 => ("alpha", "user_message_chunk"),
+            rest => (if rest == 0 { " omega" } else { " x" }, "agent_message_chunk"),
+        };
+        let changes = (1..=9000).map(|seq| update(seq, text(seq).0, text(seq).1)).collect();
+        store.create(record(), changes, HostId::new("h").unwrap()).await.unwrap();
+        let none = IndexExclusions::default();
+        let (mut limit, mut parts) = (Duration::ZERO, 0);
+        loop {
+            let until = Some(Instant::now() + limit);
+            let progress = place.index.update_records(&store, &none, until, false).await.unwrap();
+            if progress.read == 1 {
+                break;
+            }
+            assert_eq!(progress.missing, 1);
+            parts += u64::from(place.index.status().unwrap().messages > 0);
+            limit += limit / 8 + Duration::from_micros(100);
+        }
+        assert!(parts > 0);
+        assert_eq!(place.all("alpha"), ["r 6001: [alpha]", "r 3001: [alpha]", "r 1: [alpha]"]);
+        assert_eq!(place.all("omega").len(), 3);
+        assert_eq!(place.index.status().unwrap().messages, 6);
+        let done = place.index.update_records(&store, &none, None, false).await.unwrap();
+        assert_eq!(done, IndexProgress::default());
+    }
+
     /// Deletes a record, as a host does it, when its transcript is about to be read.
     struct DeletingReader {
         inner: Box<dyn TranscriptReader>,

@@ -163,16 +163,18 @@ struct KnownTranscript {
     unfinished: Duration,
 }
 
-impl KnownTranscript {
-    /// Whether a read until this time would again not reach the end. It is tried again with twice the time.
-    fn needs_longer(&self, until: Option<Instant>) -> bool {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.is_some_and(|left| left < 2 * self.unfinished)
-    }
-}
-
 /// A transcript that differs from its row in the index, or has none.
 type ChangedTranscript<'a> = (&'a TranscriptSource, Option<KnownTranscript>);
+
+/// Where a read of a record ended.
+#[derive(Default)]
+struct RecordEnd {
+    /// The last event, and its time.
+    last: Option<Seq>,
+    last_at: Option<Timestamp>,
+    /// Where the read began and how long it took, if the deadline stopped it.
+    stopped: Option<(Seq, Duration)>,
+}
 
 /// The row of a transcript while it is read.
 struct TranscriptRow {
@@ -347,7 +349,7 @@ impl SearchIndex {
             let reader = readers.iter().find(|reader| reader.agent() == source.agent);
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             // One conversation must not take the time of all others at each update.
-            let is_later = is_over || row.as_ref().is_some_and(|row| row.needs_longer(until));
+            let is_later = is_over || row.as_ref().is_some_and(|row| needs_longer(row.unfinished, until));
             let Some(reader) = reader.filter(|_| !is_later) else {
                 unread.extend(row.is_none().then_some(source));
                 progress.note_missing(source, row.as_ref());
@@ -493,11 +495,12 @@ impl SearchIndex {
                 }
                 has_changes = true;
                 self.set_all_records(false)?;
-                if until.is_some_and(|until| Instant::now() >= until) {
+                let is_over = until.is_some_and(|until| Instant::now() >= until);
+                if is_over || needs_longer(self.unfinished_read(&record)?, until) {
                     progress.missing += 1;
                 } else {
-                    self.read_record(store, &record).await?;
-                    progress.read += 1;
+                    let is_whole = self.read_record(store, &record, until).await?;
+                    *(if is_whole { &mut progress.read } else { &mut progress.missing }) += 1;
                     // The host may have deleted it before it was written here.
                     if store.record(record.id.clone()).await?.is_none_or(|now| now.lifecycle.is_deleted()) {
                         self.forget(&[record.id.as_str()])?;
@@ -554,13 +557,30 @@ impl SearchIndex {
         }))
     }
 
-    /// Reads a record from its last indexed prompt on.
-    async fn read_record(&mut self, store: &dyn Store, record: &Record) -> Result<(), IndexError> {
-        let (key, from) = self.begin_record(record)?;
+    /// How long the last read of a record took that came to no other prompt before its deadline.
+    fn unfinished_read(&self, record: &Record) -> Result<Duration, IndexError> {
+        let millis: Option<i64> = self.run(|connection| {
+            connection
+                .prepare_cached("SELECT unfinished FROM sessions WHERE origin = 0 AND session = ?1")?
+                .query_row([record.id.as_str()], |row| row.get(0))
+                .optional()
+        })?;
+        Ok(Duration::from_millis(millis.unwrap_or(0).unsigned_abs()))
+    }
+
+    /// Reads a record from its last indexed prompt on, until the deadline. Returns whether it came to the end.
+    async fn read_record(
+        &mut self,
+        store: &dyn Store,
+        record: &Record,
+        until: Option<Instant>,
+    ) -> Result<bool, IndexError> {
+        let begun = Instant::now();
+        let (key, first) = self.begin_record(record)?;
         let mut conversation = Conversation::new(record.id.clone());
-        let (mut from, mut writer) = (from, MessageWriter::new(record.updated_at.as_millis()));
+        let (mut from, mut writer) = (first, MessageWriter::new(record.updated_at.as_millis()));
         self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
-        let (mut done, mut last_at) = (Ok(()), None);
+        let (mut done, mut end) = (Ok(()), RecordEnd { last: record.last_seq, ..RecordEnd::default() });
         'pages: loop {
             let page = match store.events(record.id.clone(), from, EVENT_PAGE).await {
                 Ok(page) => page,
@@ -570,7 +590,7 @@ impl SearchIndex {
                 }
             };
             let Some(last) = page.last() else { break };
-            (from, last_at) = (last.seq.next(), Some(last.at));
+            (from, end.last_at) = (last.seq.next(), Some(last.at));
             for event in &page {
                 let content = acp::content(event);
                 if is_prompt(&content) && conversation.entries().len() >= ENTRIES {
@@ -581,22 +601,25 @@ impl SearchIndex {
                 }
                 conversation.apply(event, content);
             }
+            let has_more = record.last_seq.is_some_and(|end| last.seq < end);
+            if has_more && until.is_some_and(|until| Instant::now() >= until) {
+                end = RecordEnd { last: Some(last.seq), stopped: Some((first, begun.elapsed())), ..end };
+                break;
+            }
         }
+        let is_whole = end.stopped.is_none();
         done = done.and_then(|()| self.write_entries(key, &record.id, &mut conversation, &mut writer));
-        done = done.and_then(|()| self.end_record(key, record, last_at));
-        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        self.run(|connection| connection.execute_batch(end))?;
-        done
+        done = done.and_then(|()| self.end_record(key, record, &end));
+        let statement = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        self.run(|connection| connection.execute_batch(statement))?;
+        done.map(|()| is_whole)
     }
 
     /// The row of a record, without its last exchange, and the event where reading begins.
     fn begin_record(&mut self, record: &Record) -> Result<(i64, Seq), IndexError> {
         self.run(|connection| {
             let key = insert_record(connection, record)?;
-            let last: Option<i64> = connection
-                .prepare_cached("SELECT max(event) FROM messages WHERE session = ?1 AND role = 0")?
-                .query_row([key], |row| row.get(0))?;
-            let from = last.unwrap_or(1);
+            let from = last_prompt(connection, key)?;
             connection
                 .prepare_cached("DELETE FROM messages WHERE session = ?1 AND event >= ?2")?
                 .execute([key, from])?;
@@ -620,13 +643,13 @@ impl SearchIndex {
         })
     }
 
-    fn end_record(
-        &mut self,
-        key: i64,
-        record: &Record,
-        last_event_at: Option<Timestamp>,
-    ) -> Result<(), IndexError> {
+    fn end_record(&mut self, key: i64, record: &Record, end: &RecordEnd) -> Result<(), IndexError> {
         self.run(|connection| {
+            // The next read begins at the last prompt. If it is the same one again, that read needs more time.
+            let unfinished = match end.stopped {
+                Some((first, took)) if last_prompt(connection, key)? == first.0.cast_signed() => took,
+                _ => Duration::ZERO,
+            };
             let first: Option<String> = connection
                 .prepare_cached(
                     "SELECT substr(text, 1, 1024) FROM messages WHERE session = ?1 AND role = 0 ORDER BY event, key LIMIT 1",
@@ -640,11 +663,11 @@ impl SearchIndex {
                 .prepare_cached(
                     "UPDATE sessions SET size = ?2, modified = ?3, title = ?4, first_prompt = ?5, prompts = ?6,
                      directory = ?7, real_directory = ?8, created_at = ?9, updated_at = ?10, tokens = ?11,
-                     last_event_at = ?12 WHERE key = ?1",
+                     last_event_at = ?12, unfinished = ?13 WHERE key = ?1",
                 )?
                 .execute(params![
                     key,
-                    record.last_seq.map_or(0, |seq| seq.0).cast_signed(),
+                    end.last.map_or(0, |seq| seq.0).cast_signed(),
                     lineage_stamp(record),
                     record.info.title(),
                     first,
@@ -654,7 +677,8 @@ impl SearchIndex {
                     record.created_at.as_millis(),
                     record.updated_at.as_millis(),
                     record.info.usage.as_ref().map(|usage| usage.used.cast_signed()),
-                    last_event_at.map(Timestamp::as_millis),
+                    end.last_at.map(Timestamp::as_millis),
+                    i64::try_from(unfinished.as_millis()).unwrap_or(i64::MAX),
                 ])?;
             connection.prepare_cached("DELETE FROM lineage WHERE session = ?1")?.execute([key])?;
             let mut insert =
@@ -685,6 +709,19 @@ fn lineage_stamp(record: &Record) -> i64 {
         .bytes()
         .fold(0_i64, |sum, byte| sum.wrapping_mul(31).wrapping_add(i64::from(byte)));
     directory.wrapping_mul(31).wrapping_add(i64::try_from(rows.len()).unwrap_or(i64::MAX))
+}
+
+/// Whether a read until this time would again not reach the end, after one that took so long. It is tried again with
+/// twice the time.
+fn needs_longer(unfinished: Duration, until: Option<Instant>) -> bool {
+    until.is_some_and(|until| until.saturating_duration_since(Instant::now()) < 2 * unfinished)
+}
+
+/// The event of the last prompt of a session; 1 if it has none.
+fn last_prompt(connection: &Connection, session: i64) -> Result<i64, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT coalesce(max(event), 1) FROM messages WHERE session = ?1 AND role = 0")?
+        .query_row([session], |row| row.get(0))
 }
 
 /// Whether an event begins an exchange: a prompt of ours, or one that the agent reports.
