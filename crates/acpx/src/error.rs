@@ -33,7 +33,7 @@ mod remedy;
 pub(crate) use self::exit::CliExit;
 pub(crate) use self::hint::{cli_hint, login_hint};
 pub(crate) use self::remedy::{
-    Alternatives, Intent, LostSession, NoSessionHelp, SessionMatch, SimilarSession,
+    Alternatives, Intent, LostSession, NativeAlternative, NoSessionHelp, SessionMatch, SimilarSession,
 };
 use self::remedy::{ambiguous, none_lost, with_places};
 pub(crate) use exit::{ErrorReport, InterruptReason, Origin};

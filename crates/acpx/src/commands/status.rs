@@ -28,10 +28,13 @@ pub(super) fn run(settings: &CommandSettings) -> Result<(), CliError> {
         let record = lookup.selected(settings, SessionFilter::Open).await?;
         let (Some(record), Some(store)) = (record, lookup.store()) else {
             no_session(&settings.agent, settings.session.as_ref(), &mut console)?;
-            // An editor's session without a scope counts too.
-            let open = lookup.without_scope(settings).await?;
-            if !open.is_empty() {
-                let remedy = NoSessionHelp { intent: Intent::Use, alternatives: Alternatives::Open(open) };
+            let alternatives = match lookup.native_alternative(settings).await? {
+                Some(native) => Alternatives::Native(native),
+                // An editor's session without a scope counts too.
+                None => Alternatives::Open(lookup.without_scope(settings).await?),
+            };
+            if alternatives != Alternatives::Open(Vec::new()) {
+                let remedy = NoSessionHelp { intent: Intent::Use, alternatives };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }

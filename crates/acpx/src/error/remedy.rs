@@ -43,6 +43,15 @@ pub(crate) enum Alternatives {
     Similar(Vec<SimilarSession>),
     /// None here; the id may belong to a session that only the agent has and can restore.
     Remote,
+    /// This session, which only its agent keeps.
+    Native(NativeAlternative),
+}
+
+/// A session without a record, from the transcripts of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NativeAlternative {
+    pub(crate) agent: String,
+    pub(crate) id: String,
 }
 
 /// A session with its directory, which may no longer exist.
@@ -108,6 +117,9 @@ impl NoSessionHelp {
             format!("create one: acpx {agent} sessions new{name}{flag}")
         };
         match (self.intent, &self.alternatives) {
+            (_, Alternatives::Native(NativeAlternative { agent, id })) => {
+                format!("only {agent} has that session so far; continue it in acpx: acpx {agent} -s {id} …")
+            }
             (Intent::Prompt | Intent::Use, Alternatives::None) => create(),
             (intent @ (Intent::Prompt | Intent::Use), Alternatives::Similar(similar)) => {
                 format!("did you mean {}? {}", listed(similar, |similar| similar.line(intent)), create())
@@ -167,7 +179,7 @@ impl Alternatives {
     /// The other session that a prompt may have meant, after one was created for it; empty if there is none.
     pub(crate) fn instead_of_created(&self, agent: &str) -> String {
         match self {
-            Self::None | Self::Remote | Self::Similar(_) => String::new(),
+            Self::None | Self::Remote | Self::Similar(_) | Self::Native(_) => String::new(),
             Self::Open(ids) => {
                 let ids = listed(ids, |id| format!("acpx {agent} -s {id} …"));
                 format!("; to continue one without a name: {ids}")

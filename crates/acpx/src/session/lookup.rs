@@ -199,16 +199,6 @@ impl RecordLookup {
         Err(self.missing(settings, Intent::Use).await?)
     }
 
-    /// The error for a missing open session, with the alternatives.
-    pub(crate) async fn missing(
-        &self,
-        settings: &CommandSettings,
-        intent: Intent,
-    ) -> Result<CliError, CliError> {
-        let alternatives = self.alternatives(settings).await?;
-        no_session(settings, NoSessionHelp { intent, alternatives })
-    }
-
     /// The alternatives where lookup finds no open session: an open one without a scope, a closed one, one whose
     /// directory is missing, or one that the agent may list.
     pub(crate) async fn alternatives(&self, settings: &CommandSettings) -> Result<Alternatives, CliError> {

@@ -21,10 +21,12 @@ use acpx_core::transcripts::{
 
 use super::host_locator::HostLocator;
 use super::host_session::HostSession;
-use super::lookup::{RecordLookup, SHORTEST_PREFIX, position_of};
+use super::lookup::{RecordLookup, SHORTEST_PREFIX, no_session, position_of};
 use super::settings::CommandSettings;
 use super::takeover;
-use crate::error::{CliError, SessionMatch, system_words};
+use crate::error::{
+    Alternatives, CliError, Intent, NativeAlternative, NoSessionHelp, SessionMatch, system_words,
+};
 use crate::output::Console;
 
 /// How many transcripts with an ambiguous prefix are listed.
@@ -225,6 +227,33 @@ impl NativeSessions {
 }
 
 impl RecordLookup {
+    /// The error for a missing open session, with the alternatives.
+    pub(crate) async fn missing(
+        &self,
+        settings: &CommandSettings,
+        intent: Intent,
+    ) -> Result<CliError, CliError> {
+        let alternatives = match self.native_alternative(settings).await? {
+            Some(native) => Alternatives::Native(native),
+            None => self.alternatives(settings).await?,
+        };
+        no_session(settings, NoSessionHelp { intent, alternatives })
+    }
+
+    /// The session of any agent that is selected by its id and has no record.
+    pub(crate) async fn native_alternative(
+        &self,
+        settings: &CommandSettings,
+    ) -> Result<Option<NativeAlternative>, CliError> {
+        let typed = settings.session.as_ref().map(SessionName::as_str).filter(|typed| may_be_id(typed));
+        let Some(typed) = typed else { return Ok(None) };
+        // A transcript that cannot be read is no alternative.
+        let found = NativeSessions::of_all(settings).find(typed).ok().flatten();
+        let Some(source) = found else { return Ok(None) };
+        let native = NativeAlternative { agent: source.agent.to_owned(), id: typed.to_owned() };
+        Ok((!self.has_deleted(&source).await?).then_some(native))
+    }
+
     /// Whether a record with this session was deleted. Its agent's transcript does not bring it back.
     pub(crate) async fn has_deleted(&self, source: &TranscriptSource) -> Result<bool, CliError> {
         let (Some(store), Ok(id)) = (self.store(), RecordId::new(source.session.as_str())) else {

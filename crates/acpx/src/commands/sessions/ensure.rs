@@ -12,10 +12,10 @@ use super::new::{make, name, request};
 use crate::cli::{CliOptions, NewArgs};
 use crate::commands::host_request::{StartedSession, restore_meta, resume_session};
 use crate::config::Config;
-use crate::error::{CliError, Intent, NoSessionHelp};
+use crate::error::{CliError, Intent};
 use crate::output::{self, Console, EnsureOrigin, EnsureResult, SessionLabel};
 use crate::session::host_locator::block_on;
-use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter, id_of, no_session, resolve};
+use crate::session::lookup::{RecordLookup, ScopeDirectories, SessionFilter, id_of, resolve};
 use crate::session::native::NativeSessions;
 use crate::session::recall_server::RECALL_NAME;
 use crate::session::settings::{CommandSettings, LazyConfig};
@@ -109,12 +109,12 @@ pub(in crate::commands) async fn open_or_create(
     if !is_create_typed && let Some(record) = adopted(settings, config, console).await? {
         return Ok(PromptedSession { record, lookup: RecordLookup::open()?, is_new: false });
     }
-    let alternatives = lookup.alternatives(settings).await?;
     let may_create = is_create_typed || settings.session.is_none() && settings.mode.is_for_a_person();
     if !may_create || id_of(settings).is_some() {
         let intent = if purpose == SessionPurpose::Attach { Intent::Use } else { Intent::Prompt };
-        return Err(no_session(settings, NoSessionHelp { intent, alternatives })?);
+        return Err(lookup.missing(settings, intent).await?);
     }
+    let alternatives = lookup.alternatives(settings).await?;
     let shell = unless_found(settings)?;
     let wanted = NewMeta { shell: Some(shell), ..NewMeta::default() };
     let (identity, meta) = request(settings, options, config.get()?, wanted, begun, console).await?;

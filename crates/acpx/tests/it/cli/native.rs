@@ -197,6 +197,23 @@ fn native_session_that_cannot_be_read_is_no_missing_one() {
 }
 
 #[test]
+fn commands_that_need_a_record_name_the_agent_of_a_native_session() {
+    let place = Place::new();
+    claude(&place, &Script::new());
+    write_transcript(&place, &conversation(&place));
+    let short = &ID[..8];
+    let hint = format!("only claude has that session so far; continue it in acpx: acpx claude -s {short} …");
+    for command in
+        [&["sessions", "delete", short][..], &["sessions", "close", short], &["demo", "-s", short, "hi"]]
+    {
+        let refused = place.acpx(&[&["--format", "json"], command].concat()).failure();
+        assert_eq!((refused.0.as_str(), refused.1.as_str()), ("NO_SESSION", &*hint), "{command:?}");
+    }
+    let status = place.acpx(&["claude", "status", "-s", short]);
+    assert!(status.err.contains(&hint), "{status:?}");
+}
+
+#[test]
 fn prompt_adopts_a_native_session_and_keeps_its_whole_history() {
     let place = Place::new();
     let argv = claude(&place, &loading());
