@@ -61,7 +61,7 @@ fn error_on_a_terminal_is_on_stderr_in_one_format() {
     let mut terminal = OnTerminal::start(&place.command(&["demo", "-s", "nothing", "hello"]));
     assert_eq!(terminal.done(), Some(4), "{}", terminal.seen);
     assert!(terminal.rows()[0].starts_with("error: "), "{}", terminal.seen);
-    // A long message is broken between words, and a hint is not broken.
+    // A long message is broken between words, and the command in a hint is not broken.
     let line = ["demo", "exec", "--policy", r#"{"autoDeny":7}"#, "hi"];
     let mut terminal = OnTerminal::sized(&place.command(&line), 60, 24);
     assert_eq!(terminal.done(), Some(2), "{}", terminal.seen);
@@ -70,7 +70,7 @@ fn error_on_a_terminal_is_on_stderr_in_one_format() {
         "       autoDeny must be an array of strings; found a number",
     ];
     assert_eq!(terminal.rows()[..2], expected);
-    assert!(terminal.seen.contains("; acpx prompt --help lists its members"), "{}", terminal.seen);
+    assert!(terminal.seen.contains("acpx prompt --help lists its members"), "{}", terminal.seen);
 }
 
 #[test]
