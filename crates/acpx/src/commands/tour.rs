@@ -1,5 +1,5 @@
 //! `acpx tour`: demonstrates the main features in a home of its own. Every step is a command that the user could type,
-//! run by this program. On a terminal it waits for Enter after each step.
+//! run by this program. On a terminal it waits for a key after each step.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
-use crate::cli::TourArgs;
+use crate::cli::{Format, OutputArgs, TourArgs};
 use crate::error::{CliError, CliExit};
-use crate::output::Printer;
+use crate::output::{OutputMode, Printer};
 use crate::session::host_locator::{block_on, own_program};
 use crate::session::interrupt::InterruptWatcher;
+use crate::terminal::raw_terminal::RawTerminal;
 
 /// Runs the tour.
 pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
@@ -24,10 +27,10 @@ pub(crate) fn run(args: &TourArgs) -> Result<(), CliError> {
     // A signal ends the tour, but not its cleanup.
     let shown = block_on(async {
         let mut interrupts = InterruptWatcher::new(None)?;
-        let mut tour = tokio::task::spawn_blocking(move || guide.show());
         tokio::select! {
-            shown = &mut tour => shown.unwrap_or(Err(CliError::Signalled)),
+            biased;
             stop = interrupts.over() => Err(stop.into()),
+            shown = guide.show() => shown,
         }
     });
     let stopped = Guide::new(&home)?.run(&["host", "stop"], |_| Ok(())).map(drop);
@@ -109,33 +112,46 @@ impl Guide {
         Ok(Self { printer, program, home, work, step: 0, is_stepped, waited: Duration::ZERO })
     }
 
-    fn show(mut self) -> Result<(), CliError> {
+    async fn show(mut self) -> Result<(), CliError> {
         self.configure()?;
         let started = Instant::now();
         let steps = [Self::create, Self::prompt, Self::restore, Self::replay, Self::lose, Self::close];
         for step in steps {
-            if matches!(self.pause()?, TourStep::End) {
+            if matches!(self.pause().await?, TourStep::End) {
                 return Ok(());
             }
-            step(&mut self)?;
+            let shown = spawn_blocking(move || step(&mut self).map(|()| self));
+            self = shown.await.unwrap_or(Err(CliError::Signalled))?;
         }
         let took = started.elapsed().saturating_sub(self.waited);
         self.say(&format!("\nThat was everything, in {:.2} s.", took.as_secs_f32()))
     }
 
-    /// Waits for Enter between two steps; q or the end of the input ends the tour.
-    fn pause(&mut self) -> Result<TourStep, CliError> {
+    /// Waits for a key between two steps. The terminal leaves raw mode even if a signal ends the wait.
+    async fn pause(&mut self) -> Result<TourStep, CliError> {
         if !self.is_stepped || self.step == 0 {
             return Ok(TourStep::Continue);
         }
         let since = Instant::now();
-        self.printer.part("\nEnter shows the next step, q ends the tour: ")?;
-        let mut typed = String::new();
-        let size =
-            std::io::stdin().read_line(&mut typed).map_err(|source| system("read the terminal", source))?;
+        self.say("")?;
+        // Before the question: a Ctrl-D that is typed outside raw mode is lost.
+        let mut terminal = RawTerminal::enter()?;
+        self.printer.part("Enter shows the next step, q ends the tour: ")?;
+        let step = loop {
+            match terminal.next().await {
+                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                    if let Some(step) = step_of(key) {
+                        break step;
+                    }
+                }
+                Some(_) => {}
+                None => break Ok(TourStep::End),
+            }
+        };
+        drop(terminal);
         self.waited += since.elapsed();
-        let ends = size == 0 || typed.trim().eq_ignore_ascii_case("q");
-        Ok(if ends { TourStep::End } else { TourStep::Continue })
+        self.say("")?;
+        step
     }
 
     fn create(&mut self) -> Result<(), CliError> {
@@ -203,12 +219,8 @@ impl Guide {
     fn command(&mut self, arguments: &[&str], expected: CliExit) -> Result<(), CliError> {
         let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
-        let code = if self.is_stepped {
-            self.run_on_terminal(arguments)?
-        } else {
-            let mut printer = Printer::stdout();
-            self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?
-        };
+        let mut printer = Printer::stdout();
+        let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;
         if code != Some(i32::from(expected.number())) {
             let source = std::io::Error::other(format!("it ended with {code:?}"));
             return Err(system(&format!("go on with the tour after acpx {typed}"), source));
@@ -232,15 +244,14 @@ impl Guide {
         Ok(child.wait().map_err(not_run)?.code())
     }
 
-    /// Runs a command that shows its output as on any terminal; returns its exit code.
-    fn run_on_terminal(&self, arguments: &[&str]) -> Result<Option<i32>, CliError> {
-        Ok(self.program(arguments).status().map_err(not_run)?.code())
-    }
-
     fn program(&self, arguments: &[&str]) -> Command {
         let mut program = Command::new(&self.program);
         program.args(arguments).env("ACPX_HOME", &self.home).current_dir(&self.work);
         program.stdin(std::process::Stdio::null());
+        if self.is_stepped && OutputMode::of_program(Format::Text, OutputArgs::default()).has_color() {
+            // Its output goes through a pipe, to be indented; this has it written as on a terminal.
+            program.env("CLICOLOR_FORCE", "1");
+        }
         program
     }
 
@@ -262,6 +273,18 @@ impl Guide {
         self.say("   $ rm -r \"$ACPX_HOME/demo\"")?;
         std::fs::remove_dir_all(&files)
             .map_err(|source| system(&format!("delete {}", files.display()), source))
+    }
+}
+
+/// What a key does between two steps.
+fn step_of(key: KeyEvent) -> Option<Result<TourStep, CliError>> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if is_control => Some(Err(CliError::Signalled)),
+        KeyCode::Char('d') if is_control => Some(Ok(TourStep::End)),
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Ok(TourStep::End)),
+        KeyCode::Enter | KeyCode::Char(' ') => Some(Ok(TourStep::Continue)),
+        _ => None,
     }
 }
 

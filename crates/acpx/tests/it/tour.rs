@@ -71,7 +71,7 @@ fn on_terminal(files: &TempHome) -> OnTerminal {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn tour_steps_with_enter_on_a_terminal_and_removes_its_files() {
+fn tour_steps_with_one_key_on_a_terminal_and_removes_its_files() {
     let files = TempHome::new();
     let left = || {
         let entries = std::fs::read_dir(files.join("")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -81,11 +81,12 @@ fn tour_steps_with_enter_on_a_terminal_and_removes_its_files() {
     for step in 1..=5 {
         terminal.wait_for(&format!("{step}. "));
         terminal.wait_for("Enter shows the next step, q ends the tour: ");
-        terminal.type_in("\n");
+        terminal.type_in(if step == 2 { "x " } else { "\r" });
     }
     terminal.wait_for("That was everything");
+    assert!(terminal.seen.contains("\n   You said nothing before.\n"), "{}", terminal.seen);
     assert_eq!((terminal.done(), left()), (Some(0), 0), "{}", terminal.seen);
-    for (typed, code) in [("q\n", 0), ("\u{4}", 0), ("\u{3}", 130)] {
+    for (typed, code) in [("q", 0), ("\u{1b}", 0), ("\u{4}", 0), ("\u{3}", 130)] {
         let mut terminal = on_terminal(&files);
         terminal.wait_for("q ends the tour: ");
         terminal.type_in(typed);
