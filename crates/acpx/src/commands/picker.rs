@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acpx_core::model::{AbsolutePath, RecordId, SessionName, Timestamp};
+use acpx_core::model::{AbsolutePath, AgentKey, RecordId, Scope, SessionName, Timestamp};
 use acpx_core::store::{RecordFilter, Store as _};
 use acpx_core::wire::since_1970;
 use crossterm::event::{Event, KeyEventKind};
@@ -16,7 +16,7 @@ use super::sessions::new;
 use crate::cli::{AgentChoice, CliOptions};
 use crate::error::{CliError, CliExit};
 use crate::output::{
-    self, AnySession, Console, OutputMode, TableView, any_session_table, screen, terminal_size,
+    self, AnySession, Console, ListedState, OutputMode, TableView, any_session_table, screen, terminal_size,
 };
 use crate::session::host_locator::block_on;
 use crate::session::lookup::{RecordLookup, SessionFilter};
@@ -106,7 +106,9 @@ async fn pick(
     let last = records.max_by_key(|record| record.updated_at).filter(|_| !has_default);
     let agent = last.and_then(|record| record.agent.name.clone());
     let label = agent.clone().map_or_else(|| settings.agent.label(), Into::into);
-    let picker = SessionPicker::new(&rows, any_session_table(&rows, view), &label, is_cut);
+    let key = agent.as_deref().map_or_else(|| settings.agent.key(), AgentKey::new);
+    let replaced = replaced_session(&rows, &here, key);
+    let picker = SessionPicker::new(&rows, any_session_table(&rows, view), &label, replaced, is_cut);
     let has_color = settings.mode.has_color();
     crossterm::style::force_color_output(has_color);
     let mut terminal = RawTerminal::enter()?;
@@ -127,6 +129,21 @@ async fn pick(
             };
             rows.get(index).map_or(PickedSession::None, session)
         }
+    })
+}
+
+/// The short id of the open session that a new one with this agent closes.
+fn replaced_session(rows: &[AnySession], here: &AbsolutePath, agent: AgentKey) -> Option<String> {
+    let scope = Some(Scope { agent, name: None });
+    rows.iter().find_map(|row| match row {
+        AnySession::Record { row, .. }
+            if row.state != ListedState::Closed
+                && row.record.real_cwd == *here
+                && row.record.scope == scope =>
+        {
+            Some(row.short_id.clone())
+        }
+        _ => None,
     })
 }
 

@@ -16,6 +16,7 @@ const FRAME: usize = 4;
 /// What marks the selected row.
 const MARK: &str = "› ";
 const KEYS: &str = "Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help";
+const NO_MATCH_KEYS: &str = "nothing matches · Ctrl-U clears the filter · Ctrl-N new · Esc leaves";
 
 /// What the user chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,29 +40,53 @@ pub(crate) struct SessionPicker {
     selected: usize,
     /// What a new session would be.
     new_session: String,
+    /// The short id of the open session that a new one closes.
+    replaced: Option<String>,
+    /// Whether the next Enter closes that session.
+    is_closing: bool,
     /// Whether older sessions were not read.
     is_cut: bool,
 }
 
 impl SessionPicker {
-    /// A picker of these sessions and of a new one with this agent.
-    pub(crate) fn new(rows: &[AnySession], table: Table<SESSION_COLUMNS>, agent: &str, is_cut: bool) -> Self {
-        let searched = rows.iter().map(searched_text).collect();
-        let new_session = format!("+ new session with {} in this directory", on_one_line(agent));
-        let found = (0..rows.len()).collect();
-        Self { table, searched, filter: String::new(), found, selected: 0, new_session, is_cut }
+    /// A picker of these sessions and of a new one with this agent, which closes another if a short id is given.
+    pub(crate) fn new(
+        rows: &[AnySession],
+        table: Table<SESSION_COLUMNS>,
+        agent: &str,
+        replaced: Option<String>,
+        is_cut: bool,
+    ) -> Self {
+        let closes = replaced.as_ref().map(|id| format!(" (closes {id})")).unwrap_or_default();
+        Self {
+            table,
+            searched: rows.iter().map(searched_text).collect(),
+            filter: String::new(),
+            found: (0..rows.len()).collect(),
+            selected: 0,
+            new_session: format!("+ new session with {} in this directory{closes}", on_one_line(agent)),
+            replaced,
+            is_closing: false,
+            is_cut,
+        }
     }
 
     /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Option<PickerChoice> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let was_closing = std::mem::take(&mut self.is_closing);
         match key.code {
+            KeyCode::Enter if was_closing => return Some(PickerChoice::New),
+            KeyCode::Esc if was_closing => {}
             KeyCode::Esc => return Some(PickerChoice::Leave),
             KeyCode::Char('c' | 'd') if is_control => return Some(PickerChoice::Leave),
-            KeyCode::Char('n') if is_control => return Some(PickerChoice::New),
+            KeyCode::Char('n') if is_control => return self.begin(),
             // A typing error begins no session.
-            KeyCode::Enter if self.found.is_empty() && !self.filter.is_empty() => {}
-            KeyCode::Enter => return Some(self.chosen()),
+            KeyCode::Enter if self.has_no_match() => {}
+            KeyCode::Enter => match self.found.get(self.selected) {
+                Some(index) => return Some(PickerChoice::Open(*index)),
+                None => return self.begin(),
+            },
             KeyCode::Up => self.selected = self.selected.checked_sub(1).unwrap_or(self.found.len()),
             KeyCode::Down => self.selected = (self.selected + 1) % (self.found.len() + 1),
             KeyCode::PageUp => self.selected = self.selected.saturating_sub(SHOWN),
@@ -85,12 +110,21 @@ impl SessionPicker {
 
     /// Adds a pasted text to the filter.
     pub(crate) fn paste(&mut self, text: &str) {
+        self.is_closing = false;
         self.filter.push_str(&on_one_line(text));
         self.search();
     }
 
-    fn chosen(&self) -> PickerChoice {
-        self.found.get(self.selected).map_or(PickerChoice::New, |index| PickerChoice::Open(*index))
+    /// Begins a new session, after another Enter if it closes one.
+    fn begin(&mut self) -> Option<PickerChoice> {
+        self.is_closing = self.replaced.is_some();
+        self.selected = self.found.len();
+        (!self.is_closing).then_some(PickerChoice::New)
+    }
+
+    /// Whether the filter excludes all sessions.
+    fn has_no_match(&self) -> bool {
+        self.found.is_empty() && !self.filter.is_empty()
     }
 
     /// Finds the sessions that match the filter. Of equally good ones the last used comes first.
@@ -118,10 +152,21 @@ impl SessionPicker {
             lines.push(line(Some(row == self.selected), &self.table.line(cells, &widths)));
         }
         let new_session = Cell { text: self.new_session.clone(), ..Cell::default() };
-        lines.push(line(Some(self.selected == self.found.len()), &[new_session]));
-        lines.push(Line::from(KEYS.dim()));
+        let is_new_selected = self.selected == self.found.len() && (self.is_closing || !self.has_no_match());
+        lines.push(line(Some(is_new_selected), &[new_session]));
+        lines.push(self.footer());
         let cursor = (mark + width_of(&filter)).min(columns.saturating_sub(1));
         LiveArea { lines, cursor: Some((0, cursor)) }
+    }
+
+    fn footer(&self) -> Line<'static> {
+        match self.replaced.as_ref().filter(|_| self.is_closing) {
+            Some(id) => Line::from(
+                format!("Enter closes {id} and begins a new session · Esc goes back").fg(Color::Yellow),
+            ),
+            None if self.has_no_match() => Line::from(NO_MATCH_KEYS.dim()),
+            None => Line::from(KEYS.dim()),
+        }
     }
 
     fn filter_line(&self, filter: &str) -> Line<'static> {
@@ -199,7 +244,8 @@ mod tests {
     fn picker() -> SessionPicker {
         let record = |row| AnySession::Record { row: Box::new(row), turns: 0, tokens: None };
         let rows: Vec<AnySession> = sample_sessions().into_iter().map(record).collect();
-        SessionPicker::new(&rows, any_session_table(&rows, sample_view()), "claude", false)
+        let replaced = Some("019a5f3c".to_owned());
+        SessionPicker::new(&rows, any_session_table(&rows, sample_view()), "claude", replaced, false)
     }
 
     fn shown(picker: &SessionPicker, columns: usize, rows: usize) -> String {
@@ -224,7 +270,7 @@ mod tests {
           working  ./mine --…  Mend the roof now   ~/sr…de/module  2 min ago  019a5f3d-7
           parked   ./mine --…  屋根を直す 屋根を…  ~               2 min ago  019a5f3d-8
           closed   ./mine --…  -                   /srv/[2Jx       2 min ago  ses_1234
-          + new session with claude in this directory
+          + new session with claude in this directory (closes 019a5f3c)
         Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
         typed(&mut picker, "rf mend");
@@ -232,17 +278,33 @@ mod tests {
         > rf mend  1 of 4 sessions
           STATE    AGENT     SESSION           USED       ID
         › working  ./mine …  Mend the roof n…  2 min ago  019a5f3d-7
-          + new session with claude in this directory
+          + new session with claude in this directory (closes 019a5f3c)
         Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::Open(1)));
         typed(&mut picker, "zzz");
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), None, "a typing error begins no session");
+        let no_match = shown(&picker, 80, 24);
+        assert!(no_match.contains("\n  + new session"), "{no_match}");
+        assert!(no_match.ends_with(NO_MATCH_KEYS), "{no_match}");
         assert_eq!(picker.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)), None);
         assert_eq!(picker.found, [0, 1, 2, 3]);
-        assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
-        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::New));
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Esc)), Some(PickerChoice::Leave));
+    }
+
+    #[test]
+    fn picker_closes_a_session_for_a_new_one_only_after_a_second_enter() {
+        let mut picker = picker();
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), None);
+        let question = "Enter closes 019a5f3c and begins a new session · Esc goes back";
+        assert!(shown(&picker, 80, 24).ends_with(question), "{}", shown(&picker, 80, 24));
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Esc)), None);
+        assert!(shown(&picker, 80, 24).ends_with(KEYS));
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
+        assert_eq!(picker.key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL)), None);
+        assert!(shown(&picker, 80, 24).contains("\n› + new session"), "the row is selected");
+        assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), Some(PickerChoice::New));
     }
 
     #[test]
@@ -256,7 +318,7 @@ mod tests {
           SESSI…  ID
           屋根…   019a5f3d-8
         › -       ses_1234
-          + new session with claude in this directory
+          + new session with claude in this directory (closes 019a5f3c)
         Enter opens · Esc leaves · ↑↓ choose · type to filter · Ctrl-N new · acpx --help
         ");
     }

@@ -75,3 +75,25 @@ fn picker_begins_a_new_session_with_the_default_agent() {
     let listed = place.json(&["sessions", "list"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
 }
+
+#[test]
+fn new_session_of_the_picker_closes_another_after_a_second_enter() {
+    let place = Place::new();
+    place.configure(r#"{"defaultAgent":"demo"}"#);
+    place.ok(&["demo", "sessions", "new"]);
+    let old = place.json(&["demo", "sessions", "show"])["acpxRecordId"].as_str().unwrap().to_owned();
+    let mut terminal = picker(&place, 80, 24);
+    let closes = format!("+ new session with demo in this directory (closes {})", &old[..8]);
+    assert!(has(&terminal.rows(), &closes), "{:#?}", terminal.rows());
+    terminal.type_in("zz\r");
+    let rows = terminal.wait_until("nothing matches", |rows| has(rows, "nothing matches"));
+    assert!(!has(&rows, "›"), "{rows:#?}");
+    terminal.type_in("\u{15}\u{1b}[A\r");
+    terminal.wait_until("it asks", |rows| has(rows, "Enter closes") && has(rows, &format!("› {closes}")));
+    terminal.type_in("\r");
+    terminal.wait_until("the client is ready", |rows| has(rows, "? keys"));
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.done(), Some(0));
+    let new = place.json(&["demo", "sessions", "show"])["acpxRecordId"].as_str().unwrap().to_owned();
+    assert_ne!(new, old);
+}
