@@ -28,6 +28,7 @@ use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::host_request::restore_meta;
+use super::prompt::explain_restore;
 use super::sessions::ensure::{PromptedSession, SessionPurpose, open_or_create};
 use crate::cli::{CliOptions, Format, UsageError, Wait};
 use crate::error::{CliError, CliExit};
@@ -87,6 +88,8 @@ pub(super) fn run(
             open_or_create(settings, options, config, SessionPurpose::Attach, Instant::now(), &mut console)
                 .await?;
         let short = lookup.short_id(&record.id, settings.mode).await;
+        // Longer than needed now: the next sessions have ids that begin like this one.
+        let return_id = record.id.as_str().get(..short.len() + 2).unwrap_or(record.id.as_str()).to_owned();
         let Some((store, events)) = lookup.into_events(&record) else { return Ok(CliExit::Success.into()) };
         let first = match from {
             Some(from) => {
@@ -99,8 +102,10 @@ pub(super) fn run(
         match record.last_turn.filter(|_| first > Seq::FIRST) {
             Some(turn) if from.is_none() => {
                 let earlier = turn.0.saturating_sub(FIRST_TURNS);
-                app.transcript
-                    .note(&format!("earlier turns: {earlier}; Ctrl-T shows the whole conversation"));
+                if earlier > 0 {
+                    app.transcript
+                        .note(&format!("earlier turns: {earlier}; Ctrl-T shows the whole conversation"));
+                }
             }
             _ if first > Seq::FIRST => {
                 app.transcript.note(&format!("begins at seq:{first}; Ctrl-T shows the whole conversation"));
@@ -131,7 +136,7 @@ pub(super) fn run(
         let unsent = client.prompts.iter().filter(|prompt| !prompt.is_accepted).map(|prompt| &*prompt.text);
         output::unsent_prompts(unsent, &mut console);
         if !matches!(done?, End::Deleted) {
-            output::print(&format!("Detached. The session goes on; to return: acpx attach {short}\n"))?;
+            output::print(&format!("Detached. The session goes on; to return: acpx attach {return_id}\n"))?;
         }
         Ok(CliExit::Success.into())
     })
@@ -453,7 +458,8 @@ impl AttachedClient<'_> {
                 self.app.waiting = None;
                 // The conversation shows how a turn ended. A prompt that was refused is not lost.
                 if let (Err(error), Some(prompt)) = (result, prompt.filter(|prompt| !prompt.has_begun)) {
-                    self.app.notice(&error.to_string());
+                    self.show_error(error);
+                    self.app.notice("the prompt was not sent");
                     if self.app.composer.is_empty() {
                         self.app.composer.set(prompt.text);
                     }
@@ -481,12 +487,24 @@ impl AttachedClient<'_> {
                 }
             }
             (Call::Action, Ok(_)) => {}
-            (Call::Setup | Call::Pending | Call::Queue | Call::Drop(..) | Call::Action, Err(error)) => {
+            (Call::Setup, Err(error)) => {
+                self.app.waiting = None;
+                self.show_error(error);
+                self.stale.pending = true;
+            }
+            (Call::Pending | Call::Queue | Call::Drop(..) | Call::Action, Err(error)) => {
                 self.app.waiting = None;
                 self.app.notice(&error.to_string());
                 self.stale.pending = true;
             }
         }
+    }
+
+    /// Adds an error of the host and its hint to the conversation: they are too long for the status line.
+    fn show_error(&mut self, error: HostErrorResponse) {
+        let error = CliError::from(HostError::Refused(error)).with_help_of(&self.record.agent);
+        let error = explain_restore(error, self.record, self.settings).about(self.record.identity());
+        self.app.transcript.error(&error.message(), error.hint().as_deref());
     }
 
     /// Removes a prompt that has its answer.
@@ -673,7 +691,7 @@ impl AttachedClient<'_> {
                 () = yield_now() => {}
             }
         }
-        lines.extend(transcript.live(width, usize::MAX));
+        lines.extend(transcript.live(width, usize::MAX, None));
         Ok(Some(lines))
     }
 }

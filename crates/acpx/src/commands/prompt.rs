@@ -156,7 +156,7 @@ fn wake_options(command: &PromptCommand, record: &Record) -> WakeOptions {
 }
 
 /// Adds what the agent's own transcript shows about a failed restore.
-fn explain_restore(error: CliError, record: &Record, settings: &CommandSettings) -> CliError {
+pub(super) fn explain_restore(error: CliError, record: &Record, settings: &CommandSettings) -> CliError {
     if error.code() != ErrorCode::SessionNotRestored {
         return error;
     }

@@ -34,7 +34,9 @@ fn prompt_is_answered_and_detaching_leaves_the_conversation_on_screen() {
     assert_eq!(terminal.done(), Some(0));
     let rows = terminal.rows();
     assert_eq!(rows[..3], ["> My name is Ada", "", "You said: My name is Ada"]);
-    assert!(rows[3].starts_with("Detached. The session goes on; to return: acpx attach "), "{rows:#?}");
+    let id = rows[3].strip_prefix("Detached. The session goes on; to return: acpx attach ");
+    assert_eq!(id.map(str::len), Some(10), "two characters more than are needed now: {rows:#?}");
+    place.ok(&["sessions", "show", id.unwrap()]);
     assert_eq!(place.ok(&["demo", "sessions", "history", "--format", "quiet"]).lines().count(), 2);
 }
 
@@ -51,12 +53,33 @@ fn prompt_sent_right_before_detaching_is_not_lost() {
 #[test]
 fn parked_session_shows_its_mode_once_its_agent_runs() {
     let place = place();
-    place.ok(&["demo", "hello"]);
+    for _ in 0..3 {
+        place.ok(&["demo", "hello"]);
+    }
     place.ok(&["host", "stop"]);
     let mut terminal = attach(&place, 80, 24);
+    assert!(!has(&terminal.rows(), "earlier turns"), "{:#?}", terminal.rows());
     terminal.type_in("again\r");
     terminal
         .wait_until("it answers", |rows| has(rows, "You said: again") && has(rows, "demo · Ask · ? keys"));
+}
+
+#[test]
+fn failed_restore_is_shown_whole_with_its_hint_in_the_conversation() {
+    let place = place();
+    place.ok(&["demo", "hello"]);
+    place.ok(&["host", "stop"]);
+    place.demo_with(&["--load-fails", "internal", "--resume-fails", "internal"]);
+    let id = place.json(&["demo", "sessions", "show"])["acpxRecordId"].as_str().unwrap().to_owned();
+    let mut terminal = attach(&place, 80, 24);
+    terminal.type_in("again\r");
+    let rows = terminal.wait_until("it fails", |rows| {
+        has(rows, "> again") && rows.last().is_some_and(|row| row == "the prompt was not sent")
+    });
+    let shown = rows.join(" ");
+    assert!(shown.contains("error: the agent \"demo\" did not restore the session "), "{rows:#?}");
+    assert!(shown.contains("session/load failed: Internal error (-32603) hint: try again"), "{rows:#?}");
+    assert!(shown.contains(&format!("acpx sessions reset {id}")), "{rows:#?}");
 }
 
 #[test]
@@ -64,12 +87,16 @@ fn permission_request_is_a_menu_and_a_number_answers_it() {
     let place = place();
     let mut terminal = attach(&place, 80, 24);
     terminal.type_in("permission\r");
-    terminal.wait_until("it asks", |rows| has(rows, "permission request") && has(rows, "2   Reject"));
+    let asked =
+        terminal.wait_until("it asks", |rows| has(rows, "permission request") && has(rows, "2   Reject"));
+    let diffs = |rows: &[String]| rows.iter().filter(|row| row.contains("@@ -1,1 +1,2 @@")).count();
+    assert_eq!(diffs(&asked), 1, "{asked:#?}");
     terminal.type_in("2");
     let rows = terminal.wait_until("it is answered", |rows| {
         has(rows, "Edit notes.txt: answered Reject") && has(rows, "The edit was rejected.")
     });
     assert!(!has(&rows, "permission request"), "{rows:#?}");
+    assert_eq!(diffs(&rows), 1, "{rows:#?}");
 }
 
 #[test]
@@ -161,7 +188,9 @@ fn conversation_is_shown_whole_on_the_alternate_screen() {
         place.ok(&["demo", &format!("prompt number {number}")]);
     }
     let mut terminal = attach(&place, 80, 24);
-    terminal.wait_until("the last turns are shown", |rows| has(rows, "You said: prompt number 30"));
+    terminal.wait_until("the last turns are shown", |rows| {
+        has(rows, "earlier turns: 27; Ctrl-T") && has(rows, "You said: prompt number 30")
+    });
     terminal.type_in("\u{14}");
     terminal.wait_until("the pager is open", |rows| has(rows, "q closes"));
     terminal.type_in("g");

@@ -258,7 +258,7 @@ impl App {
         let status = self.status(width);
         let (below, cursor) = self.below(width, rows.saturating_sub(2));
         let room = rows.saturating_sub(below.len() + 1);
-        let mut above = self.transcript.live(width, rows);
+        let mut above = self.transcript.live(width, rows, self.requests.drawn_diffs());
         above.extend(self.working());
         let others = self.others_queued.iter().map(|(_, text)| ("queued by another client: ", text));
         let ours = self.queued.iter().map(|(_, text)| ("queued: ", text));

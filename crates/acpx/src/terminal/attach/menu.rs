@@ -103,6 +103,8 @@ pub(crate) struct RequestMenu {
     pub(crate) id: String,
     title: String,
     details: String,
+    /// The tool call whose diffs are among the details.
+    pub(super) diffs_of: Option<String>,
     body: RequestBody,
     problem: String,
     /// The first line of the details in view.
@@ -156,6 +158,7 @@ impl RequestMenu {
             id: request.question_id.clone(),
             title,
             details,
+            diffs_of: diffs_of(request),
             body,
             problem: String::new(),
             top: 0,
@@ -289,6 +292,14 @@ impl RequestMenu {
         lines.push(rule("╰", "", width));
         (lines, cursor.map(|(line, column)| (above + line, column + 2)))
     }
+}
+
+/// The tool call of a request that has its diffs.
+fn diffs_of(request: &PendingRequestMeta) -> Option<String> {
+    let call = request.tool_call.as_ref()?;
+    let has_diff = call.get("content")?.as_array()?.iter().any(|item| item["type"] == "diff");
+    let id = call.get("toolCallId")?.as_str()?;
+    has_diff.then(|| id.to_owned())
 }
 
 fn answer(id: &str, approve: bool, option: Option<String>) -> AnswerParams {

@@ -54,6 +54,12 @@ impl RequestMenus {
         self.drawn = self.shown().filter(|_| !is_covered).map(|request| request.id.clone());
     }
 
+    /// The tool call whose diffs the request on the screen shows.
+    pub(super) fn drawn_diffs(&self) -> Option<&str> {
+        let request = self.list.first().filter(|request| Some(&request.id) == self.drawn.as_ref())?;
+        request.diffs_of.as_deref()
+    }
+
     /// Handles a key for the request on the screen; the answer if it was given.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<AnswerParams> {
         let drawn = self.drawn.as_deref();

@@ -33,13 +33,14 @@ impl ToolEntry {
         matches!(self.text("status"), Some("completed" | "failed" | "cancelled"))
     }
 
-    /// Its lines. One that has not ended in a turn that has, was given up.
+    /// Its lines. One that has not ended in a turn that has, was given up. A pending request shows the diffs itself.
     pub(super) fn lines(
         &self,
         terminals: &TerminalTexts,
         width: usize,
         is_over: bool,
         detail: Detail,
+        has_diffs: bool,
     ) -> Vec<Line<'static>> {
         let (mark, color) = match self.text("status") {
             Some("completed") => ("✓", Color::Green),
@@ -61,7 +62,7 @@ impl ToolEntry {
             }
             Some(_) => {}
         }
-        lines.extend(self.content(terminals, width, detail));
+        lines.extend(self.content(terminals, width, detail, has_diffs));
         lines
     }
 
@@ -69,12 +70,19 @@ impl ToolEntry {
         self.fields.get(name).and_then(Value::as_str)
     }
 
-    fn content(&self, terminals: &TerminalTexts, width: usize, detail: Detail) -> Vec<Line<'static>> {
+    fn content(
+        &self,
+        terminals: &TerminalTexts,
+        width: usize,
+        detail: Detail,
+        has_diffs: bool,
+    ) -> Vec<Line<'static>> {
         let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
         for item in content {
             let text = |name: &str| item.get(name).and_then(Value::as_str);
             match text("type") {
+                Some("diff") if !has_diffs => {}
                 Some("diff") => {
                     let (path, new) = (text("path").unwrap_or("-"), text("newText").unwrap_or_default());
                     lines.extend(diff(&unified_diff(path, text("oldText"), new, detail), width, detail));
@@ -147,7 +155,7 @@ mod tests {
     fn texts(fields: &Value, width: usize) -> Vec<String> {
         let mut entry = ToolEntry::default();
         entry.merge(&fields.to_string());
-        let lines = entry.lines(&TerminalTexts::default(), width, false, Detail::Short);
+        let lines = entry.lines(&TerminalTexts::default(), width, false, Detail::Short, true);
         lines.iter().map(ToString::to_string).collect()
     }
 

@@ -154,15 +154,15 @@ impl ConversationView {
     }
 
     /// The last of the lines that are not finished: at least so many if there are, and no entry before them is laid
-    /// out.
-    pub(crate) fn live(&self, width: usize, rows: usize) -> Vec<Line<'static>> {
+    /// out. The diffs of one tool call can be left out, because its pending request shows them.
+    pub(crate) fn live(&self, width: usize, rows: usize, requested: Option<&str>) -> Vec<Line<'static>> {
         let mut blocks: Vec<(Spacing, Vec<Line<'static>>)> = Vec::new();
         let mut count = 0;
         for entry in self.entries.iter().rev() {
             if count >= rows {
                 break;
             }
-            let shown = entry.lines(&self.terminals, width, self.detail);
+            let shown = entry.lines(&self.terminals, width, self.detail, requested);
             if !shown.is_empty() {
                 count += shown.len();
                 blocks.push((entry.spacing(), shown));
@@ -182,8 +182,17 @@ impl ConversationView {
         self.push(TranscriptEntry::Note(clean(text), Style::new().dim()));
     }
 
+    /// Adds an error and its hint.
+    pub(crate) fn error(&mut self, message: &str, hint: Option<&str>) {
+        let text = on_one_line(&format!("error: {message}"));
+        self.push(TranscriptEntry::Note(text, Style::new().fg(Color::Red)));
+        if let Some(hint) = hint {
+            self.note(&format!("hint: {hint}"));
+        }
+    }
+
     fn print(&mut self, entry: &TranscriptEntry, width: usize, lines: &mut Vec<Line<'static>>) {
-        let shown = entry.lines(&self.terminals, width, self.detail);
+        let shown = entry.lines(&self.terminals, width, self.detail, None);
         if shown.is_empty() {
             return;
         }
@@ -304,11 +313,7 @@ impl ConversationView {
                 }
                 match (error, stop_reason.as_deref()) {
                     (Some(error), _) => {
-                        let text = on_one_line(&format!("error: {}", error.message));
-                        self.push(TranscriptEntry::Note(text, Style::new().fg(Color::Red)));
-                        if let Some(hint) = cli_hint(&error.code, error.code.hint()) {
-                            self.note(&format!("hint: {hint}"));
-                        }
+                        self.error(&error.message, cli_hint(&error.code, error.code.hint()).as_deref());
                     }
                     (None, Some("end_turn") | None) => {}
                     (None, reason) => self.note(&on_one_line(&stop_words(reason))),
@@ -380,7 +385,13 @@ impl TranscriptEntry {
         }
     }
 
-    fn lines(&self, terminals: &TerminalTexts, width: usize, detail: Detail) -> Vec<Line<'static>> {
+    fn lines(
+        &self,
+        terminals: &TerminalTexts,
+        width: usize,
+        detail: Detail,
+        requested: Option<&str>,
+    ) -> Vec<Line<'static>> {
         match self {
             Self::Prompt { label, text } => {
                 let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
@@ -404,7 +415,9 @@ impl TranscriptEntry {
                 let line = |line: &str| wrap(&[line.to_owned().dim().italic()], &Prefix::default(), width);
                 text.lines().flat_map(line).collect()
             }
-            Self::Tool { tool, is_over, .. } => tool.lines(terminals, width, *is_over, detail),
+            Self::Tool { call, tool, is_over } => {
+                tool.lines(terminals, width, *is_over, detail, requested != Some(&**call))
+            }
             Self::Plan(fields) => plan(fields, width),
             Self::Note(text, _) if text.is_empty() => Vec::new(),
             Self::Note(text, style) => wrap(&[Span::styled(text.clone(), *style)], &Prefix::default(), width),
@@ -485,14 +498,14 @@ pub(super) mod tests {
             texts(&transcript.take_finished(40)),
             ["> hello", "", "Hm, let me see.", "", "First block."]
         );
-        assert_eq!(texts(&transcript.live(40, 20)), ["", "Sec"]);
+        assert_eq!(texts(&transcript.live(40, 20, None)), ["", "Sec"]);
         transcript.event(&chunk("agent_message_chunk", "ond."));
         assert_eq!(texts(&transcript.take_finished(40)), [""; 0]);
-        assert_eq!(texts(&transcript.live(40, 20)), ["", "Second."]);
+        assert_eq!(texts(&transcript.live(40, 20, None)), ["", "Second."]);
         transcript.event(&fact(&json!({ "fact": "turn_ended", "turn": 1, "stopReason": "end_turn" })));
         assert_eq!(texts(&transcript.take_finished(40)), ["", "Second."]);
         assert!(!transcript.is_running());
-        assert_eq!(texts(&transcript.live(40, 20)), [""; 0]);
+        assert_eq!(texts(&transcript.live(40, 20, None)), [""; 0]);
     }
 
     #[test]
@@ -503,7 +516,7 @@ pub(super) mod tests {
             .event(&update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a" })));
         transcript.event(&chunk("agent_message_chunk", "Meanwhile."));
         assert_eq!(texts(&transcript.take_finished(40)), [""; 0]);
-        assert_eq!(texts(&transcript.live(40, 20)), ["● Read a", "", "Meanwhile."]);
+        assert_eq!(texts(&transcript.live(40, 20, None)), ["● Read a", "", "Meanwhile."]);
         transcript.event(&update(&json!({
             "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed",
         })));
