@@ -34,6 +34,8 @@ pub(crate) enum Measure {
     OverOneRecord,
     /// Our time over the same with a short record.
     OverShortRecord,
+    /// Our time over the same while nothing is indexed.
+    OverIdle,
     /// Milliseconds without the agent's own.
     MillisNet,
     /// Milliseconds of the whole command.
@@ -66,6 +68,7 @@ impl fmt::Display for Measure {
             Self::Megabytes => " MB",
             Self::OverOneRecord => "× with one record",
             Self::OverShortRecord => "× with a short record",
+            Self::OverIdle => "× without an update",
             Self::MillisNet => " ms, net",
             Self::Millis => " ms",
             Self::MegabytesPerSecond => " MB a second",
@@ -86,7 +89,7 @@ impl fmt::Display for Budget {
 use Limit::{AtLeast, AtMost};
 use Measure::{
     Faster, FasterNet, Megabytes, MegabytesPerSecond, MicrosMoreMedian, Millis, MillisNet, OverBareLoop,
-    OverEmpty, OverOneRecord, OverShortRecord, PerSecond,
+    OverEmpty, OverIdle, OverOneRecord, OverShortRecord, PerSecond,
 };
 
 /// The start of the program.
@@ -141,6 +144,11 @@ pub(crate) const INDEX: Budget = Budget {
     work: "`index rebuild` of 1,000,000 messages in 10,000 transcripts",
     limits: &[AtLeast(5.0, MegabytesPerSecond)],
 };
+/// A turn and its host while the conversations are read in the background.
+pub(crate) const INDEXING: Budget = Budget {
+    work: "warm `prompt`, and the host's memory, during an update of the index",
+    limits: &[AtMost(2.0, OverIdle), AtMost(20.0, Megabytes)],
+};
 /// The conversations of all agents.
 pub(crate) const TRANSCRIPTS_LISTED: Budget =
     Budget { work: "`sessions list --all` with these", limits: &[AtMost(150.0, Millis)] };
@@ -185,7 +193,7 @@ pub(crate) const STALLED: Budget =
     Budget { work: "memory for a client that reads nothing", limits: &[AtMost(5.0, Megabytes)] };
 
 /// All of them, in the order of the report.
-pub(crate) const BUDGETS: [&Budget; 30] = [
+pub(crate) const BUDGETS: [&Budget; 31] = [
     &VERSION,
     &STATUS,
     &LIST,
@@ -203,6 +211,7 @@ pub(crate) const BUDGETS: [&Budget; 30] = [
     &LONG_REPLAY,
     &LONG_LOAD,
     &INDEX,
+    &INDEXING,
     &TRANSCRIPTS_LISTED,
     &SEARCH,
     &COMMON_SEARCH,

@@ -93,7 +93,7 @@ fn measure(npm: Option<&Path>, scale: bool) -> Report {
     if scale {
         records::measure(&Program::ours(), &Program::ours(), None, &agents, &mut report);
         long_record::measure(&agents, &mut report);
-        transcripts::measure(&mut report);
+        transcripts::measure(&agents, &mut report);
         return report;
     }
     let npm_rate = commands::measure(&sides, &agents, &mut report);
@@ -104,7 +104,7 @@ fn measure(npm: Option<&Path>, scale: bool) -> Report {
     let npm_program = npm.map(Program::npm);
     records::measure(&Program::ours(), &Program::ours(), npm_program.as_ref(), &agents, &mut report);
     long_record::measure(&agents, &mut report);
-    transcripts::measure(&mut report);
+    transcripts::measure(&agents, &mut report);
     updates::measure(npm_rate, &mut report);
     latency::measure(&agents, &mut report);
     face::measure(&agents, &mut report);

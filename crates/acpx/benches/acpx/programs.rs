@@ -77,7 +77,8 @@ impl Program {
         (time, stdout)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The command line in its home, without a stdin.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.command[0]);
         command
             .args(&self.command[1..])

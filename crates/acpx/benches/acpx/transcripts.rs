@@ -3,9 +3,12 @@
 use std::fs;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::agents::{self, Agents};
 use crate::budgets::{self, Measure};
+use crate::memory;
 use crate::programs::Program;
 use crate::report::{Report, Row};
 use crate::samples::alone;
@@ -18,11 +21,13 @@ const WORDS: u64 = 12;
 /// How many words there are. A word is the rarer, the higher its number.
 const VOCABULARY: u64 = 50_000;
 const ROUNDS: usize = 10;
+/// How many prompts are sent during an update.
+const PROMPTS: usize = 50;
 /// A word of every second message.
 const COMMON: &str = "common";
 
 /// Times the index, a list and a search.
-pub(crate) fn measure(report: &mut Report) {
+pub(crate) fn measure(agents: &Agents, report: &mut Report) {
     let program = Program::ours();
     let directory = program.home().join(".claude/projects/-bench");
     let bytes = write_transcripts(&directory, program.home());
@@ -33,6 +38,8 @@ pub(crate) fn measure(report: &mut Report) {
     let rate = bytes as f64 / 1e6 / build.least().as_secs_f64();
     let found = vec![(Measure::MegabytesPerSecond, rate)];
     report.add(Row::new(&budgets::INDEX, None, build.to_string(), found));
+    during_an_update(&program, agents, report);
+    program.run(&["index", "update"]);
     let list: &[&str] = &["sessions", "list", "--all", "--limit", "50"];
     let search: &[&str] = &["search", &word(VOCABULARY / 10), &word(7)];
     let common: &[&str] = &["search", COMMON];
@@ -43,6 +50,31 @@ pub(crate) fn measure(report: &mut Report) {
         let millis = times.least().as_secs_f64() * 1000.0;
         report.add(Row::new(budget, None, times.to_string(), vec![(Measure::Millis, millis)]));
     }
+}
+
+/// Prompts a session while the host's indexer reads everything anew.
+fn during_an_update(program: &Program, agents: &Agents, report: &mut Report) {
+    let agent = agents::line(&agents.quick);
+    let prompt = ["--agent", &agent, "prompt", "hi"];
+    program.run(&["--agent", &agent, "sessions", "new"]);
+    program.run(&prompt);
+    let idle = alone(PROMPTS, || program.run(&prompt));
+    for file in ["index.db", "index.db-wal", "index.db-shm"] {
+        // An index that is closed has only the first.
+        drop(fs::remove_file(program.files().join(file)));
+    }
+    let mut update = program.command(&["--format", "quiet", "index", "background"]);
+    let mut update = update.stdin(Stdio::piped()).spawn().expect("the program starts");
+    let busy = alone(PROMPTS, || program.run(&prompt));
+    let host = memory::background(program);
+    let ended = update.try_wait().expect("it is our child");
+    assert_eq!(ended, None, "the update ended before the prompts");
+    update.kill().expect("it is our child");
+    update.wait().expect("it is our child");
+    let slower = busy.median().as_secs_f64() / idle.median().as_secs_f64();
+    let mut found = vec![(Measure::OverIdle, slower)];
+    found.extend(host.map(|host| (Measure::Megabytes, host.resident)));
+    report.add(Row::new(&budgets::INDEXING, None, busy.to_string(), found));
 }
 
 /// Writes the transcripts as Claude Code does; how many bytes they have.
