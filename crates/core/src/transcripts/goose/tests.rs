@@ -165,3 +165,25 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn recorded_goose_session_is_read_whole() {
+    let home = TestHome::new();
+    let recorded = include_str!("../fixtures/goose.sql");
+    Connection::open(home.write(FILE, "")).unwrap().execute_batch(recorded).unwrap();
+    let input = json!({"command": "echo hi-from-safe"});
+    let expected = [
+        directory("/home/ada/work"),
+        title("ECHO: hello there"),
+        ItemContent::Tokens(54),
+        prompt("msg_20261120_1_ba316d1f-3569-45ef-abe7-9145481864cc", "hello there"),
+        reply("chatcmpl-fake6", "ECHO: hello there"),
+        prompt("msg_20261120_1_6481a8ab-0356-4f48-a3d9-e4b5e106cc1f", "please SAFE"),
+        reply("chatcmpl-fake8", "I will use shell."),
+        command("call_fake0008", "shell", "echo hi-from-safe", input),
+        result("call_fake0008", &[output("hi-from-safe")]),
+        reply("chatcmpl-fake9", "TOOLDONE: hi-from-safe"),
+    ];
+    assert_eq!(home.contents("goose", "20261120_1"), expected);
+    assert_eq!(home.read("goose", "20261120_1").1, Unread::default());
+}

@@ -268,3 +268,31 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn recorded_opencode_session_is_read_whole() {
+    let home = TestHome::new();
+    let path = home.write(".local/share/opencode/opencode.db", "");
+    Connection::open(path).unwrap().execute_batch(include_str!("../fixtures/opencode.sql")).unwrap();
+    let session = "ses_e0994dd0affeR5KuS4wxZnbRni";
+    let asked =
+        |id: &str, words: &str| ItemContent::Prompt { id: Some(id.into()), blocks: vec![text(words)] };
+    let input = json!({"command": "echo hi-from-safe"});
+    let expected = [
+        directory("/home/ada/work"),
+        title("ECHO: \"hello THINK\""),
+        asked("msg_1f66b252100148xVv97XFJxbBt", "\"hello THINK\""),
+        thought("prt_1f66b48760010TRkb8pSNs4YhR", "pondering the echo"),
+        reply("prt_1f66b48bf0016JCybQLu8sf9t7", "ECHO: \"hello THINK\""),
+        ItemContent::Tokens(18),
+        asked("msg_1f66b73df001VlL97FiC5SUXQC", "\"please SAFE\""),
+        reply("prt_1f66b9e00001NaRTSvcr6tvKrh", "I will use bash."),
+        command("call_fake0003", "bash", "echo hi-from-safe", input),
+        result("call_fake0003", &[output("hi-from-safe\n")]),
+        ItemContent::Tokens(18),
+        reply("prt_1f66ba9360014xmyQKPIE8eQMF", "TOOLDONE: hi-from-safe"),
+        ItemContent::Tokens(18),
+    ];
+    assert_eq!(home.contents("opencode", session), expected);
+    assert_eq!(home.read("opencode", session).1, Unread::default());
+}
