@@ -6,6 +6,7 @@
 // its prompt "hello", unless the test says otherwise.
 
 import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
 import fs from "node:fs";
 import { prompt, shows, slowestFrame, state, times, World } from "./page.mjs";
 
@@ -1141,11 +1142,10 @@ async function content(world) {
 
 /** A pasted image and a dropped file are sent with the prompt. */
 async function attachments(world) {
-  /** @type {any[]} */
-  const sent = [];
+  const sent = new EventEmitter();
   const { tab } = await relayed(world, (message, reply) => {
     if (message.method !== "session/prompt") return false;
-    sent.push(message.params.prompt);
+    sent.emit("prompt", message.params.prompt);
     reply({ id: message.id, result: {} });
     return true;
   });
@@ -1161,14 +1161,15 @@ async function attachments(world) {
   }, PICTURE);
   await tab.waitForSelector(".attached li:has-text('shot.png') img");
   await tab.waitForSelector(".attached li:has-text('notes.txt')");
+  const received = once(sent, "prompt", { signal: AbortSignal.timeout(30_000) });
   await prompt(tab, "with files");
-  await tab.waitForSelector(".queue", { state: "hidden" });
   const blocks = [
     { type: "text", text: "with files" },
     { type: "image", mimeType: "image/png", data: PICTURE },
     { type: "resource", resource: { uri: "attachment:///notes.txt", mimeType: "text/plain", text: "some notes" } },
   ];
-  assert.deepEqual(sent, [blocks]);
+  assert.deepEqual(await received, [blocks]);
+  await tab.waitForSelector(".queue", { state: "hidden" });
   await tab.evaluate((content) => globalThis.feed({ sessionUpdate: "user_message", messageId: "files", content }), blocks);
   await tab.waitForSelector(".item.user img[src^='data:image/png']");
   await tab.waitForSelector(".item.user details:has-text('notes.txt')");
