@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn picker_closes_a_session_for_a_new_one_only_after_a_second_enter() {
+    fn picker_closes_a_session_for_a_new_one_after_two_enters() {
         let mut picker = picker();
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Up)), None);
         assert_eq!(picker.key(KeyEvent::from(KeyCode::Enter)), None);
